@@ -53,7 +53,7 @@ SELECTORS = {
     "profile": Selector("the measuring profile", values=tuple(PROFILES)),
     "engine": Selector("the traffic generator, e.g. embedded or trex"),
     "nic": Selector("the lab's NICs: dut.ports[].model, or what the PCI database calls them"),
-    "driver": Selector("their kernel driver, e.g. mlx5_core"),
+    "driver": Selector("their driver: the kernel's, e.g. mlx5_core, or DPDK's by vfio, e.g. net_vmxnet3"),
     "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
     "function": Selector("PCI functions of the lab's NICs: physical (pf) or virtual (vf)", values=("pf", "vf")),
     "offload": Selector("flows shall be in the NIC", values=("on", "off")),

@@ -118,6 +118,7 @@ def test_interfaces_come_back_as_they_were() -> None:
             built = ovs.build(phy2phy())
             generator.attach(generator_ports(built.topology, built))
             assert not host.link_lookup(ifname=names[0]), "it is in OVS's namespace"
+            assert ovs.info().detail.endswith("ports are the lab's interfaces")
             built.wait_ready(5)
             generator.learn(Traffic(), built.topology.directions)
             result = generator.run_trial(

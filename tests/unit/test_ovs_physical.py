@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pytest_nfvperf.adapters.host.nic import devlink_info, pci_name
+from pytest_nfvperf.adapters.host.nic import devlink_info, dpdk_driver, pci_name, read_nic
 from pytest_nfvperf.adapters.ovs.built_topology import learned_ports
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of, physical
 from pytest_nfvperf.adapters.ovs.rows import not_granted
@@ -118,6 +119,22 @@ def test_names_of_the_pci_database():
     assert pci_name(text, "0x15b3", "0x101d") == "ConnectX-6 Dx"
     assert pci_name(text, "0x15b3", "0x1592") == "Plain"
     assert pci_name(text, "0x15b3", "0xffff") is None
+
+
+def test_the_driver_of_a_nic_that_vfio_hands_over_is_dpdks(tmp_path: Path) -> None:
+    library = tmp_path / "librte_net_vmxnet3.so"
+    info = b'{"name": "net_vmxnet3", "kmod": "* vfio-pci", "pci_ids": [[5549, 1968, 65535, 65535]]}'
+    library.write_bytes(b"\x7fELF\0PMD_INFO_STRING= " + info + b"\0more")
+    assert dpdk_driver("0x15ad", "0x07b0", [tmp_path]) == "net_vmxnet3"
+    assert dpdk_driver("0x15ad", "0x07b1", [tmp_path]) is None
+    device = tmp_path / "bus/pci/devices/0000:3b:00.0"
+    device.mkdir(parents=True)
+    (tmp_path / "vfio-pci").mkdir()
+    (device / "driver").symlink_to(tmp_path / "vfio-pci")
+    (device / "vendor").write_text("0x15ad\n")
+    (device / "device").write_text("0x07b0\n")
+    facts = read_nic(NIC, tmp_path)
+    assert (facts.driver, facts.dpdk_driver) == ("vfio-pci", "net_vmxnet3"), "by the distribution's DPDK"
 
 
 LISTING_3_1 = """\

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
+import re
 import socket
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +36,12 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.keys import vf_of
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+
+_HANDS_OVER = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})
+"""Drivers of the kernel that leave a device to a program."""
+
+_LIBRARIES, _NET = Path("/usr/lib"), "librte_net_*.so"
+_PMD_INFO = re.compile(rb"PMD_INFO_STRING= (\{[^\0]*\})")
 
 _AF_XDP = 44  # socket(2), linux/socket.h
 _SYS = Path("/sys")
@@ -63,6 +72,7 @@ class NicFacts:
     Attributes:
         model: what people call it; from the testbed file, else from the PCI database.
         driver: of the kernel, such as "mlx5_core", "vfio-pci", "veth".
+        dpdk_driver: which drives it by vfio or uio, such as "net_vmxnet3".
         firmware: its version; None if the driver does not report it.
         speed_mbps: of the link now; None without link.
         link: "up", "down".
@@ -71,6 +81,7 @@ class NicFacts:
 
     model: str | None = None
     driver: str | None = None
+    dpdk_driver: str | None = None
     firmware: str | None = None
     speed_mbps: int | None = None
     link: str | None = None
@@ -110,6 +121,7 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
     return NicFacts(
         model=port.model or _model(device, pci_ids) or by_ethtool.get("driver"),
         driver=driver or by_ethtool.get("driver"),
+        dpdk_driver=_dpdk_driver(device) if driver in _HANDS_OVER else None,
         firmware=by_devlink.get("firmware") or by_ethtool.get("firmware") or None,
         speed_mbps=_speed(interface) if interface is not None else None,
         link=read_fact(sysfs / "class/net" / interface / "operstate") if interface is not None else None,
@@ -153,11 +165,17 @@ def nic_labels(testbed: Testbed) -> dict[str, str]:
     nics = [read_nic(port) if port in here else NicFacts(port.model) for port in ports]
     values = {
         "nic": [nic.model for nic in nics],
-        "driver": [nic.driver for nic in nics],
+        # vfio-pci drives nothing: it hands the NIC to DPDK's driver.
+        "driver": [nic.dpdk_driver if nic.driver in _HANDS_OVER else nic.driver for nic in nics],
         "firmware": [nic.firmware for nic in nics],
     }
     labels = {name: " + ".join(dict.fromkeys(filter(None, each))) for name, each in values.items()}
     return {name: label for name, label in labels.items() if label}
+
+
+def _dpdk_driver(device: Path) -> str | None:
+    vendor, number = (read_fact(device / name) for name in ("vendor", "device"))
+    return dpdk_driver(vendor, number) if vendor and number else None
 
 
 def _model(device: Path, pci_ids: Path) -> str | None:
@@ -180,6 +198,22 @@ def pci_name(database: str, vendor: str, device: str) -> str | None:
         elif inside and line.startswith(f"\t{device.removeprefix('0x')} "):
             name = line.split(None, 1)[1]
             return name.rpartition("[")[2].rstrip("]") if name.endswith("]") else name
+    return None
+
+
+def dpdk_driver(vendor: str, device: str, folders: Sequence[Path] | None = None) -> str | None:
+    """The DPDK driver for a PCI device, such as "net_vmxnet3"; None if no installed one knows it.
+
+    DPDK's drivers carry what they know as text: ``PMD_INFO_STRING= {"name": ..., "pci_ids": [[vendor, device, ...]]}``
+    (DPDK: usertools/dpdk-pmdinfo.py). ``folders``: of the drivers; those of the distribution's DPDK if None.
+    """
+    wanted = (int(vendor, 16), int(device, 16))
+    libraries = [path for folder in folders or sorted(_LIBRARIES.glob("*/dpdk/pmds-*")) for path in folder.glob(_NET)]
+    for library in sorted(libraries):
+        for text in _PMD_INFO.findall(library.read_bytes()):
+            info = json.loads(text)
+            if any(tuple(known[:2]) == wanted for known in info.get("pci_ids", ())):
+                return str(info["name"])
     return None
 
 

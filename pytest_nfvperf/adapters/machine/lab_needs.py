@@ -75,7 +75,7 @@ def _port(port: DutPort, name: str, testbed: Testbed, *, pmds: bool = False) -> 
 
 def _seen(port: DutPort, nic: NicFacts) -> str:
     known = nic.known()
-    parts = list(dict.fromkeys(str(known[name]) for name in ("model", "driver") if name in known))
+    parts = list(dict.fromkeys(str(known[name]) for name in ("model", "driver", "dpdk_driver") if name in known))
     parts += [f"firmware {nic.firmware}"] if nic.firmware else []
     parts += [f"{nic.speed_mbps / 1000:g} Gbit/s"] if nic.speed_mbps else []
     parts += [f"link {nic.link}"] if nic.link else []

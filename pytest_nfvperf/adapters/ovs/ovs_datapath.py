@@ -107,7 +107,7 @@ class OvsDatapath:
         options = _options(testbed, dut, binaries, dpdk=memory > 0, memory_mib=memory)
         instance = OvsInstance(journal, binaries, replace(options, process=process or Vswitchd()), name)
         try:
-            kind, detail = _describe(binaries, options, reason)
+            kind, detail = _describe(binaries, options, reason, cabled=bool(testbed.ports))
             dpdk_version = binaries.dpdk_version if options.dpdk else None
             cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
             facts = installation_facts(spec, binaries, instance)
@@ -267,13 +267,14 @@ def _why_netdev(testbed: Testbed) -> str:
     return f"{pages.total_mib} MiB of hugepages reserved{pages.in_pages}: {pages.advice(*ENOUGH_MIB)}"
 
 
-def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> tuple[str, str]:
-    """The kind of datapath, and how it runs. ``reason``: why it has no DPDK."""
+def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str, *, cabled: bool) -> tuple[str, str]:
+    """The kind of datapath, and how it runs. ``reason``: why it has no DPDK. ``cabled``: the ports are a lab's."""
+    ports = "ports are the lab's interfaces" if cabled else "ports are veth pairs"
     source = f"private instance of {binaries.vswitchd}"
     pmds = ",".join(map(str, options.pmd_cpus))
     if options.dpdk:
         return "dpdk", f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
     if options.datapath_type == "system":
-        return "system", f"{source}; datapath of kernel {os.uname().release}, ports are veth pairs"
-    polled = f"userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
+        return "system", f"{source}; datapath of kernel {os.uname().release}, {ports}"
+    polled = f"userspace datapath without DPDK ({reason}), polled on CPU {pmds}, {ports}"
     return "netdev", f"{source}; {polled}"
