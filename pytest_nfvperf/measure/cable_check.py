@@ -23,6 +23,7 @@ from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
 
 NAME = "cabling"
+_BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
 @runtime_checkable
@@ -90,13 +91,41 @@ def check_cabling(
                     evidence=error.evidence,
                 ) from error
             generator.learn(Traffic(frame_size=64), topology.directions)
-            seen = built.learned() if isinstance(built, Learning) else None
+            seen, by_broadcast = _arrived(built, generator, topology)
         finally:
             generator.detach([port.name for port in ports])
     finally:
         built.close()
     if seen is not None:
+        refuse_filtered([end for end, port in zip(ends, topology.ports, strict=True) if port.mac in by_broadcast])
         refuse_wrong_cables(ends, {port.name: seen.get(port.mac) for port in topology.ports})
+
+
+def _arrived(built: object, generator: Generator, topology: Topology) -> tuple[Mapping[str, str] | None, set[str]]:
+    """Where the bridge saw each generator's address, and the addresses that it saw after broadcast frames only.
+
+    None on a datapath that does not say. Of broadcast only the arrival counts, not the port: the switch inside a NIC
+    returns it to the NIC's other functions.
+    """
+    if not isinstance(built, Learning):
+        return None, set()
+    seen = built.learned()
+    if {port.mac for port in topology.ports} <= seen.keys():
+        return seen, set()
+    generator.learn(Traffic(frame_size=64, dst_mac=_BROADCAST), topology.directions)
+    return seen, built.learned().keys() - seen.keys()
+
+
+def refuse_filtered(ends: Sequence[CabledEnd]) -> None:
+    """Raise TestbedError if there are ends whose frames arrive by broadcast only."""
+    if ends:
+        names = ", ".join(f"generator.{end.generator_port} - {end.name}" for end in ends)
+        raise TestbedError(
+            f"a MAC filter of the DUT's port drops what is sent to other addresses than its own ({names}): frames to "
+            "the broadcast address arrive, and those to another station's do not. Virtual functions have such a "
+            "filter, which promiscuous mode opens only for trusted ones: ip link set PF vf NUMBER trust on; or take a "
+            "physical function"
+        )
 
 
 def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None]) -> None:

@@ -14,7 +14,12 @@ from dataclasses import replace
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free, read_interface_use
+from pytest_nfvperf.adapters.net.borrowed_interfaces import (
+    BorrowedInterfaces,
+    check_free,
+    read_interface_use,
+    remove_link,
+)
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.openflow import connected, links_up
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -91,6 +96,25 @@ def test_cables_are_found_where_they_are_and_where_they_are_not() -> None:
             "another port of the DUT: its frames arrived nowhere; change the cables, or write in the testbed file: "
             "links: [[generator.0, dut.dpdk0]]"
         )
+
+
+def test_a_mac_filter_is_named_where_only_broadcast_arrives() -> None:
+    """A macvlan lets in what is sent to its own address and to all, as a VF does, also in promiscuous mode."""
+    with veth_cables(2) as cables, IPRoute() as host:
+        (lower, far0), (near1, far1) = cables
+        set_up(lower)
+        host.link(
+            "add", ifname="nfvtest8", kind="macvlan", link=host.link_lookup(ifname=lower)[0], macvlan_mode="bridge"
+        )
+        try:
+            told = problem(["nfvtest8", near1], [far0, far1])
+        finally:
+            remove_link("nfvtest8")
+    assert told.startswith(
+        "a MAC filter of the DUT's port drops what is sent to other addresses than its own (generator.0 - dpdk0): "
+        "frames to the broadcast address arrive, and those to another station's do not."
+    )
+    assert "ip link set PF vf NUMBER trust on" in told
 
 
 def test_both_faults_at_once() -> None:
