@@ -10,7 +10,7 @@ import errno
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class LittleKernel(PciBus):
         self.loadable = {"vfio-pci"}
         self.deaf: set[str] = set()  # drivers that take no device
         self.written: list[str] = []
+        self.brought_up: list[str] = []
         self.dies_at: int | None = None
         for driver in ("igb", "igbvf", "e1000e"):
             (self.sysfs / "bus/pci/drivers" / driver).mkdir(parents=True)
@@ -169,7 +170,8 @@ class LittleKernel(PciBus):
         (self.sysfs / "bus/pci/drivers" / driver).mkdir(exist_ok=True)
 
     def bring_up(self, pf: PciDevice, journal: Journal, key: str) -> None:
-        """As it is: BorrowedInterfaces has tests of its own."""
+        """Noted only: BorrowedInterfaces has tests of its own, and puts an interface down again."""
+        self.brought_up.append(pf.address)
 
     def read_vf(self, pf: PciDevice, number: int) -> dict[str, Any]:
         return dict(self.vfs[pf.address][number])
@@ -277,6 +279,7 @@ def test_vfs_are_made_set_up_bound_and_removed(rig: tuple[LittleKernel, Journal]
     check_nics(nics, kernel)
     set_up_nics(nics, journal, kernel)
     assert [driver_of(kernel, f"{PF} vf {number}") for number in range(3)] == ["vfio-pci", "vfio-pci", "igbvf"]
+    assert kernel.brought_up == [PF]
     assert kernel.vfs[PF] == [
         UNSET | {"mac": MAC, "trust": True, "spoofchk": False},
         UNSET | {"vlan": 100},
@@ -299,8 +302,16 @@ def test_vfs_that_somebody_made_get_their_settings_and_driver_back(rig: tuple[Li
     set_up_nics([NicSpec(VF0, bind="vfio-pci", mac=MAC, vlan=8), NicSpec(VF1, trust=True)], journal, kernel)
     assert kernel.vfs[PF] == [UNSET | {"mac": MAC, "vlan": 8}, UNSET | {"trust": True}]
     assert driver_of(kernel, VF0) == "vfio-pci"
+    assert kernel.brought_up == [PF], "a VF has a link only while its PF is up"
+    kernel.written.clear()
     journal.close()
     assert kernel.state() == before
+    steps = [line.partition("=")[0].rpartition("/")[2] for line in kernel.written]
+    assert "vf" not in steps[steps.index("unbind") :], "the driver finds the MAC address as it was"
+    kernel.links["eth05000"]["up"] = True
+    with closing(Journal.create(lambda entries: undo(entries, kernel), kernel.sysfs.parent / "again")) as again:
+        set_up_nics([NicSpec(VF1, trust=True)], again, kernel)
+        assert kernel.brought_up == [PF], "it is up already"
 
 
 def test_a_pf_with_vfs_of_somebody_else_is_refused(rig: tuple[LittleKernel, Journal]) -> None:

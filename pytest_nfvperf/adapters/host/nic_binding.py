@@ -223,12 +223,23 @@ def set_up_nics(nics: Sequence[NicSpec], journal: Journal, bus: PciBus | None = 
     for nic in nics:
         if nic.vfs:
             _make_vfs(nic, nics, journal, bus)
-    for nic in nics:
-        if nic.vf_settings and not is_to_be_made(nic.pci, nics):
-            _set_existing_vf(nic, journal, bus)
+    _bring_pfs_up(nics, journal, bus)
     for nic in nics:
         if nic.bind is not None:
             _bind(nic, nic.bind, journal, bus)
+    # Undone first: the kernel's driver reads the MAC address of a VF when it gets that back.
+    for nic in nics:
+        if nic.vf_settings and not is_to_be_made(nic.pci, nics):
+            _set_existing_vf(nic, journal, bus)
+
+
+def _bring_pfs_up(nics: Sequence[NicSpec], journal: Journal, bus: PciBus) -> None:
+    """Bring the PFs of VFs up that somebody else made, where they are down."""
+    named = [bus.device(nic.pci) for nic in nics if not is_to_be_made(nic.pci, nics)]
+    for address in dict.fromkeys(vf.physfn for vf in named if vf is not None and vf.physfn is not None):
+        pf = bus.device(address)
+        if pf is not None and not any(link["up"] for link in bus.read_interfaces(pf)):
+            bus.bring_up(pf, journal, f"nics.{address}")
 
 
 def _make_vfs(nic: NicSpec, nics: Sequence[NicSpec], journal: Journal, bus: PciBus) -> None:
