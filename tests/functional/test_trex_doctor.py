@@ -13,6 +13,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.features.trex import server
 from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run, needs_root
@@ -80,6 +81,31 @@ def test_a_program_that_cannot_be_executed(distribution: Path) -> None:
     ((state, seen, advice), *_) = said(started(distribution, "nonesuch"))
     assert (state, seen) == (CheckState.MISSING, f"{distribution}/_t-rex-64 cannot be executed")
     assert advice == f"chmod +x {distribution}/_t-rex-64 (generator.trex.start.path)"
+
+
+def test_a_nic_that_is_not_there(distribution: Path) -> None:
+    """TRex's own program takes NICs that are bound: the script before it would bind them, and give none back."""
+    checks = said(started(distribution, None, interfaces=("0000:ff:1e.6", "dummy"), driver="pci"))
+    assert (
+        CheckState.MISSING,
+        "TRex: this machine has no PCI device 0000:ff:1e.6: see lspci -D",
+        "correct the address (generator.trex.start.interfaces)",
+    ) in checks
+    assert all("_t-rex-64" not in seen for _, seen, _ in checks)
+
+
+def test_a_nic_without_a_mount_of_hugepages(
+    distribution: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("proc /proc proc rw 0 0\n")
+    monkeypatch.setattr(server, "MOUNTS", mounts)
+    lacks = "TRex on PCI NICs needs hugepages by a mount, and none is there"
+    asked = {"interfaces": ("0000:ff:1e.6", "dummy"), "driver": "pci"}
+    advice = "mount -t hugetlbfs nodev /mnt/huge (generator.trex.start.driver)"
+    assert (CheckState.MISSING, lacks, advice) in said(started(distribution, None, **asked))
+    mounts.write_text("nodev /mnt/huge hugetlbfs rw 0 0\n")
+    assert lacks not in [seen for _, seen, _ in said(started(distribution, None, **asked))]
 
 
 @needs_root

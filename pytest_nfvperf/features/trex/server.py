@@ -18,16 +18,19 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.host.nic import pci_address
+from pytest_nfvperf.adapters.host.nic_binding import check_dpdk_device
+from pytest_nfvperf.adapters.host.pci import read_device
 from pytest_nfvperf.adapters.net.borrowed_interfaces import note_settings, restore_settings
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import NicSpec, TrexSpec, TrexStart
 
 DUMMY = "dummy"
 """Takes the place of a missing port in the list of interfaces."""
+MOUNTS = Path("/proc/self/mounts")
 _NORMAL_CPUS = 3
 _UP = 0x1  # IFF_UP, linux/if.h
 _START_DEADLINE_S = 60.0
@@ -49,8 +52,17 @@ class MissingPart:
 
 
 def binary_of(start: TrexStart) -> Path:
-    """The program to start. Its script binds NICs to DPDK, which virtual ports do not need."""
-    return Path(start.path) / ("t-rex-64" if start.driver == "pci" else "_t-rex-64")
+    """The program to start.
+
+    TRex's script in front of it would bind NICs and reserve hugepages on its own, and give neither back. Only NICs that
+    the kernel's driver keeps need it: it loads their library.
+    """
+    return Path(start.path) / ("t-rex-64" if _has_bifurcated(start) else "_t-rex-64")
+
+
+def _has_bifurcated(start: TrexStart) -> bool:
+    devices = (read_device(address) for address in pci_devices(start))
+    return any(device is not None and device.bifurcated for device in devices)
 
 
 def _namespace_of(start: TrexStart) -> Path:
@@ -62,8 +74,13 @@ def kernel_interfaces(start: TrexStart) -> tuple[str, ...]:
     return tuple(name for name in start.interfaces if name != DUMMY) if start.driver == "af_packet" else ()
 
 
-def missing_parts(start: TrexStart) -> Iterator[MissingPart]:
-    """What is missing for a start; starts nothing."""
+def pci_devices(start: TrexStart) -> tuple[str, ...]:
+    """PCI addresses of TRex's NICs."""
+    return tuple(name for name in start.interfaces if name != DUMMY) if start.driver == "pci" else ()
+
+
+def missing_parts(start: TrexStart, nics: Sequence[NicSpec] = ()) -> Iterator[MissingPart]:
+    """What is missing for a start; starts nothing. ``nics``: what the run binds before."""
     binary = binary_of(start)
     if not binary.is_file():
         yield MissingPart(
@@ -78,6 +95,7 @@ def missing_parts(start: TrexStart) -> Iterator[MissingPart]:
             f"TRex needs {_NORMAL_CPUS} CPUs, and this machine has {cpus}",
             "write 'low_end: true', which shares them",
         )
+    yield from _missing_nics(start, nics)
     namespace = _namespace_of(start)
     if not namespace.exists():
         yield MissingPart("netns", f"there is no network namespace {start.netns!r}", f"ip netns add {start.netns}")
@@ -97,6 +115,18 @@ def missing_parts(start: TrexStart) -> Iterator[MissingPart]:
             yield MissingPart(
                 "interfaces", f"interface {name!r} in {where} is down", f"ip {inside_it}link set {name} up"
             )
+
+
+def _missing_nics(start: TrexStart, nics: Sequence[NicSpec]) -> Iterator[MissingPart]:
+    for address in pci_devices(start):
+        try:
+            check_dpdk_device(address, "TRex", "", nics)
+        except ConfigError as error:
+            problem, _, advice = error.message.partition("; ")
+            yield MissingPart("interfaces", problem, advice or "correct the address")
+    if pci_devices(start) and " hugetlbfs " not in MOUNTS.read_text(encoding="utf-8"):
+        problem = "TRex on PCI NICs needs hugepages by a mount, and none is there"
+        yield MissingPart("driver", problem, "mount -t hugetlbfs nodev /mnt/huge")
 
 
 def _interfaces() -> dict[str, bool]:
@@ -207,6 +237,14 @@ def _configuration(spec: TrexSpec, start: TrexStart, prefix: str) -> str:
     if start.low_end:
         platform |= {"low_end": True, "limit_memory": 512}
     return json.dumps([platform], indent=2) + "\n"  # which is YAML, too
+
+
+def _interface_words(start: TrexStart, number: int, name: str) -> str:
+    """An interface in TRex's words: devargs, or the PCI address that a VF has by now."""
+    if start.driver in _DEVARGS:
+        return _DEVARGS[start.driver].format(number=number, name=name)
+    device = read_device(name)
+    return device.address if device is not None else name
 
 
 def port_mac(number: int) -> str:

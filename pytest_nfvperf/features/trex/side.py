@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.checks import check_spec
@@ -29,7 +29,7 @@ from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing_p
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, streams
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, NicSpec, Testbed, TrexStart
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
@@ -46,7 +46,7 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
         return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
     generator = testbed.generator
     start = generator.trex.start
-    servers = [_running_server(generator)] if start is None else _startable_server(start)
+    servers = [_running_server(generator)] if start is None else _startable_server(start, testbed.nics)
     libraries = [path for path in client_directories(generator) if not path or holds_client(Path(path))]
     if libraries:
         return [_client(generator, libraries[0], listens=servers[0].state is CheckState.OK), *servers]
@@ -55,11 +55,11 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
     return [Check(_CLIENT, CheckState.MISSING, f"none in {where}", advice, needed=True), *servers]
 
 
-def _startable_server(start: TrexStart) -> list[Check]:
+def _startable_server(start: TrexStart, nics: Sequence[NicSpec]) -> list[Check]:
     """One line if it can be started; else a line for each thing that is missing."""
     absent = [
         Check(_SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
-        for one in missing_parts(start)
+        for one in missing_parts(start, nics)
     ]
     seen = f"{binary_of(start)} on {', '.join(start.interfaces)}"
     return absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
