@@ -142,7 +142,8 @@ def test_killed_while_it_measures(before: dict[str, Any]) -> None:
     """Also the next run would do it; here it is the command for it."""
     killed(MEASURING, "measuring", 2)
     assert [driver for driver, *_ in state().values()] == ["vfio-pci"] * len(ADDRESSES)
-    cleaned = subprocess.run(["nfvperf", "clean"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "clean"]
+    cleaned = subprocess.run(command, capture_output=True, text=True, check=False)
     assert cleaned.returncode == 0, cleaned.stdout
     assert [f"removed pci-driver {address}" in cleaned.stdout for address in ADDRESSES] == [True] * len(ADDRESSES)
     assert state() == before
