@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from pytest_nfvperf.config.sla_file import SlaModel
+from pytest_nfvperf.config.sla_file import OF_FLOWS, SlaModel
 from pytest_nfvperf.config.testbed_model import TestbedFile, TestbedModel
 from pytest_nfvperf.config.traffic_file import TrafficModel
 from pytest_nfvperf.config.validate import section_of
@@ -68,6 +68,13 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
         optional["at"] = {"type": "string", "pattern": r"^\s*\d+\s+cores?\s*$", "examples": ["2 cores"]}
     if name in GOALS:
         optional["repeats"] = {"type": "integer", "minimum": 1, "examples": [5]}
+    if name == OF_FLOWS:
+        optional["flows"] = {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "examples": [["in_port(dpdk0),eth_type(0x0800)"]],
+        }
     if optional:
         properties = {**optional, "limit": bound}
         required = ["at", "limit"] if metric.at == "required" else ["limit"]

@@ -28,9 +28,12 @@ from pytest_nfvperf.model.sla.rules import (
 )
 from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
 
-LIMIT_KEYS = ("at", "limit", "repeats")
+LIMIT_KEYS = ("at", "limit", "repeats", "flows")
+OF_FLOWS = "offloaded_flows"
+"""The metric of which a limit may list the flows that it is about."""
 _LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
 _SHARE = re.compile(r"(?P<share>.+?)\s+of\s+(?P<whole>.+)", re.DOTALL)
+_FLOW = re.compile(r"\w+(\([^()]*\))?(,\s*\w+(\([^()]*\))?)*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
@@ -129,7 +132,7 @@ def _limits(metric: str, given: Any, document: Document, path: KeyPath) -> tuple
 
 
 def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
-    at, text, repeats = None, given, 1
+    at, text, repeats, flows = None, given, 1, None
     if isinstance(given, dict):
         unknown = [key for key in given if key not in LIMIT_KEYS]
         if unknown:
@@ -139,10 +142,29 @@ def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
         if "limit" not in given:
             raise document.error(f"is missing: write e.g. 'limit: \"{METRICS[metric].example}\"'", (*path, "limit"))
         at, text, repeats = given.get("at"), given["limit"], given.get("repeats", 1)
+        flows = given.get("flows")
     try:
-        return replace(parse_limit(metric, text, at), repeats=parse_repeats(metric, repeats))
+        return replace(
+            parse_limit(metric, text, at), repeats=parse_repeats(metric, repeats), **_flows(metric, text, flows)
+        )
     except ValueError as error:
         raise document.error(str(error), path) from None
+
+
+def _flows(metric: str, text: object, given: object) -> dict[str, Any]:
+    """The flows that a limit is about, as fields of it; ValueError for what is no list of flows."""
+    if given is None:
+        return {}
+    example = "write e.g. flows: ['in_port(dpdk0),eth_type(0x0800)'], as ovs-appctl dpctl/dump-flows shows them"
+    if metric != OF_FLOWS:
+        raise ValueError(f"{metric} is not about single flows: leave 'flows' out ({OF_FLOWS} can have it)")
+    if not isinstance(given, list) or not given or not all(isinstance(flow, str) for flow in given):
+        raise ValueError(f"flows is {given!r}: {example}")
+    for flow in given:
+        if not _FLOW.fullmatch(flow.strip()):
+            raise ValueError(f"flow {flow!r} is no list of fields: {example}")
+    flows = tuple(flow.strip() for flow in given)
+    return {"flows": flows, "text": f"{text} of the flows {'; '.join(flows)}"}
 
 
 # The grammar of one requirement: ``>= 4 Mpps``, ``>= 95 % of {bridges: 1}``, at ``50 % of pdr``.

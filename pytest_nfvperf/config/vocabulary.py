@@ -165,6 +165,10 @@ METRICS = {
     ),
     "virtual_functions": Metric("VFs that a NIC can have, of the port whose NIC can have fewest", (VFS,), ">= 64 VFs"),
     "offloaded_flows": Metric("share of the datapath's flows that are in the NIC", (RATIO,), ">= 100 %"),
+    "offloaded_frames": Metric("share of a trial's frames that no PMD thread received", (RATIO,), ">= 90 %"),
+    "flow_counter_error": Metric(
+        "how far the flows' counters are from the frames that were sent and received", (RATIO,), "<= 1 %"
+    ),
     "pmd_busy": Metric("share of PMD cycles spent on packets", (RATIO,), "<= 90 %"),
     "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),
     "generator_cpu_seconds": _seconds("CPU time of the generator over the cost trial"),

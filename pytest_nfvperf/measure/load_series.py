@@ -42,7 +42,7 @@ def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare |
     built = live.deployment.built
     if labels.get("offload") != "on" or not isinstance(built, Offloading):
         return None
-    return built.offload_share()
+    return built.offload_share().with_frames(live.runner.take_offloaded())
 
 
 def loss_curve(

@@ -561,4 +561,11 @@ class Rig:
             repeats=live.repeats,
             pmd_cpus=self.parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,
+            alone=_only_generator_sends(topology),
         )
+
+
+def _only_generator_sends(topology: Topology) -> bool:
+    """True if no VNF, namespace or node sends frames into the datapath beside the generator's own."""
+    roles = {port.role for port in topology.ports}
+    return roles <= {PortRole.ENDPOINT, PortRole.MONITOR} and not (topology.nics or topology.nodes)

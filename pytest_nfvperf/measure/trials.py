@@ -32,6 +32,7 @@ from pytest_nfvperf.model.evidence.records import (
     trial_data,
 )
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+from pytest_nfvperf.model.measure.hw_offload import OffloadedFrames, offloaded_frames
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, Ledger, with_classes
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome, QueueFrames, frames_by_queue
 from pytest_nfvperf.model.measure.streams import StreamResult
@@ -225,7 +226,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A finished trial. ``wall_s``: seconds from call to counts. ``queue_frames``: where drivers count them."""
+    """A finished trial.
+
+    Attributes:
+        wall_s: seconds from call to counts.
+        queue_frames: where drivers count them.
+        offloaded: who handled its frames; None if nobody asked for hardware offload, or nobody can tell.
+    """
 
     id: str
     result: TrialResult
@@ -233,6 +240,7 @@ class Trial:
     cost: Cost
     wall_s: float
     queue_frames: tuple[QueueFrames, ...] = ()
+    offloaded: OffloadedFrames | None = None
 
 
 def _reasons_of_dut(
@@ -257,6 +265,7 @@ class TrialRunner:
         repeats: of an invalid trial.
         pmd_cpus: number of CPUs of poll-mode threads, for Mpps per core; 0 if unknown.
         vnf_counts: of VNFs that are processes.
+        alone: only the generator sends frames into the datapath: there are no VNFs.
     """
 
     generator: Generator
@@ -268,6 +277,7 @@ class TrialRunner:
     repeats: int = 4
     pmd_cpus: int = 0
     vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple
+    alone: bool = False
 
     def __post_init__(self) -> None:
         self.recorder = self.context.recorder
@@ -275,6 +285,7 @@ class TrialRunner:
         self.clock = self.context.clock
         self.patience = self.context.patience
         self.quiet_wait = QuietWait(self.clock)
+        self._offloaded: list[OffloadedFrames] = []
         self._placement = self.context.placement or Placement((), None, self.clock)
 
     def run(
@@ -345,8 +356,10 @@ class TrialRunner:
         moves = {change.name: change.delta for change in changes}
         cost = trial_cost(result, moves, self.pmd_cpus, time.process_time() - own_cpu)
         wall_s = self.clock.monotonic() - started
-        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s, frames_by_queue(moves))
-        self.context.trials[trial.id] = trial
+        by_place = offloaded_frames(trial_id, result.sent, result.received, moves, alone=self.alone)
+        queues = frames_by_queue(moves)
+        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s, queues, by_place)
+        self._keep(trial)
         if self.context.place is not None:
             self.context.places.ran(trial.id, self.context.place)
         encode = self.recorder.encode
@@ -355,6 +368,16 @@ class TrialRunner:
         self.progress.trial_finished(result.own_loss_ratio, result.valid)
         self.quiet_wait.after(result)
         return trial
+
+    def _keep(self, trial: Trial) -> None:
+        self.context.trials[trial.id] = trial
+        if trial.offloaded is not None and trial.result.valid and trial.result.spec.purpose != "warm-up":
+            self._offloaded.append(trial.offloaded)
+
+    def take_offloaded(self) -> list[OffloadedFrames]:
+        """Who handled the frames of the valid trials since the last call, warm-ups left out."""
+        taken, self._offloaded = self._offloaded, []
+        return taken
 
     def _with_distance(self, result: TrialResult, before_ns: int | None, *, by_interval: bool) -> TrialResult:
         """Add how far apart the CPUs were. ``by_interval``: the caller judges single intervals."""

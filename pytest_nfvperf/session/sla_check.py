@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import label_words
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL, why_not_in
-from pytest_nfvperf.model.measure.hw_offload import fallback_text
+from pytest_nfvperf.model.measure.hw_offload import fallback_text, rules_about_offload
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
@@ -172,7 +172,9 @@ class SlaCheck:
         missing = {metric: why for metric, why in reasons.items() if why}
         missing |= {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
         subject = labels.items()
-        found = judge(self._rules, labels, _distinct(outcomes), self._measured.peers, missing, self._baseline())
+        observed = _distinct(outcomes)
+        rules = rules_about_offload(self._rules, labels, {seen.metric for seen in observed})
+        found = judge(rules, labels, observed, self._measured.peers, missing, self._baseline())
         return tuple(replace(verdict, subject=tuple(sorted({*subject, *verdict.subject}))) for verdict in found)
 
     def _judge(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.adapters.ovs.offload import read_share
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb
-from pytest_nfvperf.adapters.ovs.rows import offload_text, offloaded_flows
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.model.measure.hw_offload import FlowPlace
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.frame_route import copy_counts
@@ -154,12 +155,11 @@ def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
     with rig.deployment(mirrored()) as live:
         set_hw_offload(rig.ovs.instance.db, "false")
         sent_without_loss(live)
-        flows = offloaded_flows(rig.ovs.instance.ctl)
-        assert (flows["full"], flows["partial"]) == ([], [])
-        assert len(flows["none"]) >= 1
-        text = offload_text(flows)
-        assert text.startswith(f"0 of {len(flows['none'])} flows offloaded, 0 partially; not offloaded: ")
-        assert "in_port(" in flows["none"][0]
+        share = read_share(rig.ovs.instance)
+        assert (share.full, share.partial, share.tc) == (0, 0, 0)
+        assert share.software == len(share.flows) >= 1
+        assert {flow.place for flow in share.flows} == {FlowPlace.SOFTWARE}
+        assert "in_port(p0)" in " ".join(share.examples)
         assert live.built.not_offloaded() == "other_config:hw-offload is not true"
 
 

@@ -26,6 +26,7 @@ from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
+from pytest_nfvperf.adapters.ovs.offload import not_offloaded, read_share
 from pytest_nfvperf.adapters.ovs.openflow import (
     OpenFlow,
     add_crossings,
@@ -43,9 +44,6 @@ from pytest_nfvperf.adapters.ovs.rows import (
     mirror_counts,
     mirror_text,
     not_granted,
-    offload_share,
-    offload_text,
-    offloaded_flows,
     port_text,
     replace_mirrors,
 )
@@ -372,10 +370,7 @@ class BuiltOvsTopology:
         return mirror_counts(self.instance.db, self.instance.ctl, self.topology.mirrors)
 
     def not_offloaded(self) -> str | None:
-        if self.instance.db.root.other_config.get("hw-offload") != "true":
-            return "other_config:hw-offload is not true"
-        flows = offloaded_flows(self.instance.ctl)
-        return None if flows["full"] else f"hw-offload is on, but {offload_text(flows)}"
+        return not_offloaded(self.instance)
 
     def management_socket(self, bridge: str) -> Path:
         return self._openflow.socket(bridge)
@@ -384,7 +379,7 @@ class BuiltOvsTopology:
         self._openflow.replace_flows(bridge, flows)
 
     def offload_share(self) -> OffloadShare:
-        return offload_share(offloaded_flows(self.instance.ctl), self.instance.problems())
+        return read_share(self.instance)
 
     def check(self) -> None:
         self._port_maker.cabling.check()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.offload import FlowCounter
 from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
@@ -344,6 +345,7 @@ class OvsCollector:
     ``coverage.<name>``              ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all others
     ``meter.<bridge>.<id>``          frames that a meter dropped
     ``flow.<bridge>.<match>``        frames of a flow without output; settles within 0.5 s
+    ``flows.packets``, ``.removed``  with ``hw-offload``: what datapath flows counted, and how many are gone
     ``vswitchd.cpu_ns``              CPU time of ovs-vswitchd, all threads, in steps of a clock tick
     ===============================  ==================================================================
 
@@ -356,6 +358,7 @@ class OvsCollector:
         self._topologies = topologies
         self._drops: list[str] | None = None
         self._pmd_command: str | None = None
+        self._flow_counter = FlowCounter(instance.ctl)
 
     def snapshot(self) -> CounterSnapshot:
         counters = self._pmds() | self._coverage()
@@ -369,6 +372,8 @@ class OvsCollector:
         counters["vswitchd.cpu_ns"] = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         for built in self._topologies():
             counters.update(self._ports(built))
+        if self._instance.options.other_config.get("hw-offload") == "true":
+            counters.update(self._flow_counter.read())
         return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def forwarding_ns(self) -> int | None:

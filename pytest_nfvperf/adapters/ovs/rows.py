@@ -1,16 +1,15 @@
-"""Rows of OVSDB for a topology: bridges, ports, mirrors, and hardware offload."""
+"""Rows of OVSDB for a topology: bridges, ports and mirrors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.nics import OvsPort
-from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, RefusedError, Row, Unixctl, value_of
+from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, Row, Unixctl, value_of
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
-from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
@@ -22,8 +21,6 @@ _INTERVAL = "stats-update-interval"
 _MIRROR_DEADLINE_S = 10.0
 
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
-_EXAMPLES = 3
-_TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
 
 
 def _insert_mirrors(
@@ -248,38 +245,3 @@ def mirror_text(mirror: Row) -> str:
     output, vlan, snaplen = value_of(mirror.output_port), value_of(mirror.output_vlan), value_of(mirror.snaplen)
     selects += [f"output_port={output.name}"] if output is not None else [f"output_vlan={vlan}"]
     return " ".join([f"mirror {mirror.name}:", *selects, *([] if snaplen is None else [f"snaplen={snaplen}"])])
-
-
-# Hardware offload. ``other_config:hw-offload`` (ovs-vswitchd.conf.db(5)) only allows OVS to try it. If a NIC, a driver
-# or an action cannot, the flow silently stays in software. So we ask for the flows: ``dpctl/dump-flows type=...``
-# (ovs-dpctl(8)).
-
-
-def offloaded_flows(ctl: Unixctl) -> dict[str, list[str]]:
-    """The datapath's flows now: "full" in hardware, "partial" matched there only, "none" in software.
-
-    A flow appears with its first frame.
-    """
-    flows = {}
-    for kind, word in _TYPES.items():
-        try:
-            text = ctl.call("dpctl/dump-flows", f"type={word}")
-        except RefusedError:  # there is no datapath, or several unnamed ones: no flows of ours
-            text = ""
-        flows[kind] = [line for line in text.splitlines() if "actions:" in line]
-    return flows
-
-
-def offload_text(flows: Mapping[str, Sequence[str]]) -> str:
-    total = sum(map(len, flows.values()))
-    counts = f"{len(flows['full'])} of {total} flows offloaded, {len(flows['partial'])} partially"
-    left = flows["none"] or flows["partial"]
-    return f"{counts}; not offloaded: {left[0]}" if left else counts
-
-
-def offload_share(flows: Mapping[str, Sequence[str]], problems: str) -> OffloadShare:
-    """The result of a measurement, with those of vswitchd's warnings (``problems``) that are about offload."""
-    complaints = [line for line in problems.splitlines() if "offload" in line or "flow api" in line.lower()]
-    examples = (*flows["none"][:_EXAMPLES], *flows["partial"][:_EXAMPLES])
-    full, partial, software = (len(flows[kind]) for kind in _TYPES)
-    return OffloadShare(full, partial, software, examples, tuple(complaints[-_EXAMPLES:]))

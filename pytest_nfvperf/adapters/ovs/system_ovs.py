@@ -91,6 +91,9 @@ class RunningOvs(Protocol):
     def problems(self) -> str:
         """The last warnings and errors of vswitchd."""
 
+    def log_text(self) -> str:
+        """The log of vswitchd since it started; of the system's OVS the end of what it wrote since the run began."""
+
     def logs(self) -> dict[str, str]:
         """The end of each daemon's log, by name."""
 
@@ -298,13 +301,13 @@ class SystemOvs:
         return self._process.alive()
 
     def problems(self) -> str:
-        return last_warnings(self._log())
+        return last_warnings(self.log_text())
 
     def logs(self) -> dict[str, str]:
-        log = self._log()
+        log = self.log_text()
         return {"ovs-vswitchd.log": "\n".join(log.splitlines()[-40:])} if log else {}
 
-    def _log(self) -> str:
+    def log_text(self) -> str:
         if self._log_file is None:
             return ""
         try:

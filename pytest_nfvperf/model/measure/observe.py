@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many
 from pytest_nfvperf.model.measure.cpu_account import as_bound, shares_cpus
-from pytest_nfvperf.model.measure.hw_offload import OFFLOADED_FLOWS
+from pytest_nfvperf.model.measure.hw_offload import OFFLOADED_FLOWS, FlowPlace
 from pytest_nfvperf.model.measure.outcome import (
     NOT_CONFIRMED,
     ClassLoss,
@@ -487,8 +487,14 @@ def _of_cost(cost: Cost, outcome: Outcome) -> Iterator[Observation]:
 
 def _of_offload(outcome: Outcome) -> Iterator[Observation]:
     share = outcome.offload
-    if share is not None and share.ratio is not None:
-        yield Observation(OFFLOADED_FLOWS, share.ratio, "ratio", confidence=str(share), evidence=outcome.trials[-1:])
+    if share is None:
+        return
+    flows = tuple((flow.text, flow.place is FlowPlace.HARDWARE) for flow in share.flows)
+    for metric, ratio, confidence in share.figures():
+        seen = Observation(metric, ratio, "ratio", confidence=confidence, evidence=outcome.trials[-1:])
+        if metric == OFFLOADED_FLOWS:
+            seen = replace(seen, flows=flows, flows_left_out=share.total - len(flows))
+        yield seen
 
 
 def _of_sessions(outcome: Outcome) -> Iterator[Observation]:

@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many, listed
-from pytest_nfvperf.model.sla.rules import CLASS, Limit, Rule, budget_text, same_load, show_load, within
+from pytest_nfvperf.model.sla.rules import (
+    CLASS,
+    Limit,
+    Rule,
+    budget_text,
+    of_expected_flows,
+    same_load,
+    show_load,
+    within,
+)
 from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, Relative
 
@@ -164,6 +173,8 @@ def _judge_one(asked: _Requirement, observed: Sequence[Observation], why: Mappin
     found = _find(metric, limit, observed)
     if limit.cores is not None and not isinstance(found, str):
         found = within(found, limit.cores)  # what it says about a budget of so many cores
+    if limit.flows and not isinstance(found, str):
+        found = of_expected_flows(found, limit.flows)
     if isinstance(found, str):
         return asked.inconclusive(why.get(metric, found))
     if not math.isfinite(found.value):

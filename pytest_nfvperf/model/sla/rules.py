@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.sla.verdict import Observation
@@ -19,6 +19,7 @@ _OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)"
 _OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
 _CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
 _SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
+_FLOW_FIELD = re.compile(r"(?P<name>\w+)(?:\((?P<parts>(?:[^()]|\([^()]*\))*)\))?")
 _NOT_OF_SEARCHES = re.compile(
     r"(tcp|udp|mirror|response|responses|connect|reconnect|restart|establishment|withdrawal|announcement|outage"
     r"|recovery|survival|prefixes|session|sample|sampling|spoiled|load_latency|instructions|failed_connects"
@@ -43,6 +44,7 @@ class Limit:
         repeats: least number of searches behind the figure.
         of_baseline: the value is a share of the same figure in the run that --nfv-baseline names.
         cores: budget of cores at which the rate is required, or None.
+        flows: of ``offloaded_flows``, those expected in hardware; ``text`` has them, too. Empty: all flows.
     """
 
     operator: str
@@ -54,6 +56,7 @@ class Limit:
     repeats: int = 1
     of_baseline: bool = False
     cores: int | None = None
+    flows: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def is_share(self) -> bool:
@@ -167,6 +170,41 @@ def budget_of(at: str | None) -> int | None:
 
 def budget_text(cores: int) -> str:
     return "1 core" if cores == 1 else f"{cores} cores"
+
+
+def flow_fields(text: str) -> dict[str, set[str]]:
+    """The fields of a flow, as OVS writes them: ``in_port(p0),ipv4(dst=10.0.0.2,frag=no)``, by name.
+
+    What follows the fields (packets, actions) is left out.
+    """
+    return {
+        match["name"]: {part.strip() for part in (match["parts"] or "").split(",")} - {""}
+        for match in _FLOW_FIELD.finditer(text.partition(", packets:")[0])
+    }
+
+
+def of_expected_flows(seen: Observation, expected: Sequence[str]) -> Observation | str:
+    """The share of the expected flows that are in hardware, or why nobody can tell.
+
+    A flow is in hardware if every flow of the datapath with these fields is.
+    """
+    known = [(flow_fields(text), in_hardware) for text, in_hardware in seen.flows]
+    found: dict[str, list[bool]] = {}
+    for flow in expected:
+        wanted = flow_fields(flow)
+        found[flow] = [
+            in_hardware
+            for have, in_hardware in known
+            if all(have.get(name, {None}) >= parts for name, parts in wanted.items())
+        ]
+    absent = [flow for flow, places in found.items() if not places]
+    if absent and seen.flows_left_out:
+        return f"{seen.flows_left_out} flows of the datapath are not listed: {absent[0]} may be among them"
+    outside = [flow for flow, places in found.items() if places and not all(places)]
+    met = len(found) - len(absent) - len(outside)
+    notes = [f"not in hardware: {flow}" for flow in outside] + [f"no such flow: {flow}" for flow in absent]
+    confidence = "; ".join([f"{met} of {len(found)} expected flows in hardware", *notes])
+    return replace(seen, value=met / len(found), confidence=confidence)
 
 
 def within(seen: Observation, budget: int) -> Observation | str:

@@ -58,6 +58,8 @@ class Observation:
         repeats: number of searches, of which it is the middle one.
         cores: CPUs of the datapath's poll-mode threads, of each node; 0 if that is not known, or says nothing.
         of_class: the class of a mix that it is about; "" for all traffic.
+        flows: behind ``offloaded_flows``: each flow as OVS writes it, and whether it is in hardware.
+        flows_left_out: flows that are not listed, because there are too many.
     """
 
     metric: str
@@ -75,6 +77,8 @@ class Observation:
     repeats: int = 1
     cores: int = 0
     of_class: str = ""
+    flows: tuple[tuple[str, bool], ...] = ()
+    flows_left_out: int = 0
 
     @property
     def key(self) -> tuple[str, str, str | None, str]:
@@ -220,7 +224,7 @@ def failure_table(
     if ledger:
         lines += ["", "Where frames were lost:", textwrap.indent(ledger.rstrip(), "  ")]
     if fallback:
-        lines += ["", "Hardware offload fell back to software:", textwrap.indent(fallback, "  ")]
+        lines += ["", "Hardware offload:", textwrap.indent(fallback, "  ")]
     if profile:
         lines += ["", "Where the CPUs' time went:", textwrap.indent(profile.rstrip(), "  ")]
     return "\n".join(lines)

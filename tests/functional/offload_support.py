@@ -1,0 +1,51 @@
+"""A private OVS-DPDK whose ports offload flows: tests/native/offloading_nic.c, preloaded, for any installed version."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
+
+_SOURCE = Path(__file__).parents[1] / "native/offloading_nic.c"
+_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-march=native", "-Wall", "-Wextra", "-Werror")
+_DRIVERS = "usr/lib/*/dpdk/pmds-*"
+
+
+def build_nic(folder: Path) -> Path:
+    """Compile the double against the installed headers of DPDK; it runs with other versions of DPDK too."""
+    found = subprocess.run(["pkg-config", "--cflags-only-I", "libdpdk"], capture_output=True, text=True, check=True)
+    library = folder / "offloading_nic.so"
+    subprocess.run(["cc", *_FLAGS, *found.stdout.split(), "-o", library, _SOURCE], check=True)
+    return library
+
+
+def prefix_with_nic(folder: Path, library: Path, behaviour: str, version: str | None, visible: Sequence[Path]) -> Path:
+    """Make a prefix whose ovs-vswitchd preloads the double.
+
+    Args:
+        folder: gets the prefix.
+        library: the double.
+        behaviour: the words of OFFLOADING_NIC.
+        version: prefix or root of an installation; None for the distribution's.
+        visible: directories that programs of a root must see.
+    """
+    binaries, prefix = locate(version), folder / "ovs"
+    seen = (*visible, library.parent)
+    for place in ("sbin", "bin", "share/openvswitch"):
+        (prefix / place).mkdir(parents=True)
+    shutil.copyfile(binaries.schema, prefix / "share/openvswitch/vswitch.ovsschema")
+    preload = f"export LD_PRELOAD={shlex.quote(str(library))} OFFLOADING_NIC={shlex.quote(behaviour)}\n"
+    _script(prefix / "sbin/ovs-vswitchd", binaries, binaries.vswitchd, seen, preload)
+    _script(prefix / "sbin/ovsdb-server", binaries, binaries.ovsdb_server, seen)
+    _script(prefix / "bin/ovsdb-tool", binaries, binaries.ovsdb_tool, seen)
+    _script(prefix / "bin/ovs-ofctl", binaries, binaries.ofctl, seen)
+    return prefix
+
+
+def _script(path: Path, binaries: OvsBinaries, program: Path, visible: Sequence[Path], before: str = "") -> None:
+    path.write_text(f'#!/bin/sh\n{before}exec {shlex.join(binaries.command(program, *visible))} "$@"\n')
+    path.chmod(0o755)
