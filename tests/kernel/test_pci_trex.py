@@ -49,7 +49,7 @@ def test_trex_counts_each_frame(kernel: Kernel, tmp_path: Path) -> None:
     mounted = ["sh", "-c", 'mkdir -p /mnt/huge && mount -t hugetlbfs nodev /mnt/huge && exec "$@"', "sh", *run]
     with clean_run() as journal:
         ended = run_in_lab(journal, kernel, mounted, tmp_path, LabNics(), deadline_s=500)
-    assert ended.status == 0, ended
+    assert ended.status == 0, ended.stdout + ended.stderr
     results = read_run(next(path for path in (tmp_path / "results").iterdir() if path.is_dir()))
     assert {outcome.label["frame_size"] for outcome in results.outcomes.values()} == {str(size) for size in SIZES}
     for outcome in results.outcomes.values():
