@@ -22,9 +22,21 @@ def lab(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     shared = tmp_path_factory.mktemp("lab")
     command = pytest_command("-p", "no:hypothesispytest", "-W", TWO_CPUS, INNER)
     with clean_run() as journal:
-        yield results(run_in_lab(journal, kernel, command, shared, LabNics(), deadline_s=400))
+        yield results(run_in_lab(journal, kernel, command, shared, LabNics(), deadline_s=500))
 
 
-@pytest.mark.parametrize("function", ["test_every_frame_comes_through"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "test_a_killed_run_leaves_nothing",
+        "test_a_nic_that_is_absent_is_named",
+        "test_a_nic_that_nobody_has_bound_is_named",
+        "test_crossed_cables_are_found",
+        "test_a_cut_cable_is_found",
+        "test_every_frame_comes_through",
+        "test_frames_that_a_nic_missed_are_in_the_ledger_once",
+        "test_a_link_that_goes_and_comes_in_a_trial_is_nobodys_loss",
+    ],
+)
 def test_in_the_lab(lab: tuple[InnerTest, ...], function: str) -> None:
     check(lab, "tests.kernel.pci_scenarios", function)

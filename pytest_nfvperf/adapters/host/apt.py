@@ -7,11 +7,13 @@ removes; this machine's own are neither read nor changed. apt checks downloads a
 from __future__ import annotations
 
 import re
+import subprocess
+import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import describe_exit, run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _COMPONENT = "main"
@@ -19,6 +21,9 @@ _FIELDS = "$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)\t$(TRUSTED)\t$(OR
 _DEBIAN = "Debian"
 _RELEASE = re.compile(r"[a-z]+")
 _UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S, _ASK_DEADLINE_S = 180.0, 300.0, 30.0
+_UNPACK_DEADLINE_S = 60.0
+_LEFT_OUT = ("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./usr/share/info/*")
+_MERGED = ("bin", "sbin", "lib", "lib64")
 _DIRECTORIES = ("lists/partial", "cache/archives/partial", "none.d")
 
 
@@ -107,6 +112,48 @@ class PrivateApt:
                 evidence=error.evidence,
             ) from error
         return sorted((into or self._archives).glob("*.deb"))
+
+
+def unpack_root(packages: Iterable[Path], root: Path) -> dict[str, str]:
+    """Unpack archives into a new directory, whose folders are merged below usr/, and remove them. No script runs.
+
+    Returns the packages' versions. TestbedError, with tar's message, if one cannot be unpacked.
+    """
+    root.mkdir()
+    for name in _MERGED:
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    versions = {}
+    for package in packages:
+        _unpack(package, root)
+        package.unlink()
+        name, version, _ = package.name.split("_")  # openvswitch-switch_3.1.0-2_amd64.deb
+        versions[name] = urllib.parse.unquote(version)  # apt writes ":" as "%3a"
+    return versions
+
+
+def _unpack(package: Path, directory: Path) -> None:
+    """Unpack by tar, which keeps ``lib`` a link to ``usr/lib`` where a package has files in both."""
+    tar = ["tar", "--extract", "--keep-directory-symlink", "--directory", str(directory), "--file", "-"]
+    excluded = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    read = ["dpkg-deb", "--fsys-tarfile", str(package)]
+    with subprocess.Popen(read, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
+        done = subprocess.run(
+            [*tar, *excluded],
+            stdin=reader.stdout,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=_UNPACK_DEADLINE_S,
+        )
+    program, status = ("tar", done.returncode) if done.returncode else ("dpkg-deb", reader.returncode)
+    if status != 0:
+        stderr = " ".join(done.stderr.strip().splitlines()[-2:])
+        raise TestbedError(
+            f"{package.name} cannot be unpacked into {directory}: {program} {describe_exit(status)}: {stderr}",
+            evidence={"stderr": done.stderr},
+        )
 
 
 def _words(error: TestbedError) -> str:

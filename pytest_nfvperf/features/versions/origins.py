@@ -5,16 +5,14 @@ from __future__ import annotations
 import datetime
 import re
 import shutil
-import subprocess
-import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive
+from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive, unpack_root
 from pytest_nfvperf.adapters.ovs.installation import locate
-from pytest_nfvperf.adapters.process.process import describe_exit, run
+from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import find
 from pytest_nfvperf.features.versions.git_build import build, find_revision
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
@@ -33,9 +31,6 @@ PACKAGES = (
 _RECORDED = ("openvswitch-switch-dpdk", "librte-meta-net")
 """Packages whose versions identify the build."""
 _SONAME = re.compile(r"lib.+\.so\.\d+")
-_UNPACK_DEADLINE_S = 60.0
-_LEFT_OUT = ("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./usr/share/info/*")
-_MERGED = ("bin", "sbin", "lib", "lib64")
 
 Build = tuple[tuple[str, str], ...]
 """How a version was made, by name: package versions, options of configure."""
@@ -117,16 +112,7 @@ def _unpack_release(release: str, mirror: str | None, destination: Path) -> tupl
     scratch, root = destination / "apt", destination / "root"
     scratch.mkdir()
     packages = PrivateApt(release, archive, scratch).download("Open vSwitch", *PACKAGES)
-    root.mkdir()
-    for name in _MERGED:
-        (root / "usr" / name).mkdir(parents=True)
-        (root / name).symlink_to(f"usr/{name}")
-    versions = {}
-    for package in packages:
-        _unpack(package, root)
-        package.unlink()
-        name, version, _ = package.name.split("_")  # openvswitch-switch_3.1.0-2_amd64.deb
-        versions[name] = urllib.parse.unquote(version)  # apt writes ":" as "%3a"
+    versions = unpack_root(packages, root)
     # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.
     for library in root.glob("usr/lib/openvswitch-*/lib*.so.*"):
         soname = _SONAME.match(library.name)
@@ -134,30 +120,6 @@ def _unpack_release(release: str, mirror: str | None, destination: Path) -> tupl
             (library.parent / soname[0]).symlink_to(library.name)
     shutil.rmtree(scratch)
     return root, tuple((name, versions[name]) for name in _RECORDED if name in versions)
-
-
-def _unpack(package: Path, directory: Path) -> None:
-    """Unpack by tar, which keeps ``lib`` a link to ``usr/lib`` where a package has files in both."""
-    tar = ["tar", "--extract", "--keep-directory-symlink", "--directory", str(directory), "--file", "-"]
-    excluded = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
-    read = ["dpkg-deb", "--fsys-tarfile", str(package)]
-    with subprocess.Popen(read, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
-        done = subprocess.run(
-            [*tar, *excluded],
-            stdin=reader.stdout,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=_UNPACK_DEADLINE_S,
-        )
-    program, status = ("tar", done.returncode) if done.returncode else ("dpkg-deb", reader.returncode)
-    if status != 0:
-        stderr = " ".join(done.stderr.strip().splitlines()[-2:])
-        raise TestbedError(
-            f"{package.name} cannot be unpacked into {directory}: {program} {describe_exit(status)}: {stderr}",
-            evidence={"stderr": done.stderr},
-        )
 
 
 def workshops_of(registry: Registry) -> Path:

@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from pytest_nfvperf.adapters.generators.embedded.build import build, is_emulated
+from pytest_nfvperf.adapters.generators.embedded.build import build, default_cache_dir, is_emulated
+from pytest_nfvperf.adapters.host.apt import PrivateApt, debian_archive, unpack_root
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.vnf.guest import ask_monitor
-from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel, prepare_kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, prepare_kernel
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, GuestRun, run_in_guest
 from pytest_nfvperf.model.errors import ConfigError
@@ -32,14 +33,19 @@ if TYPE_CHECKING:
 
 NICS = ("dut0", "dut1", "gen0", "gen1")
 """Their names in QEMU, for ``set_link``. dut0 is cabled to gen0, and dut1 to gen1."""
-ADDRESSES = ("0000:00:10.0", "0000:00:11.0", "0000:00:12.0", "0000:00:13.0")
+ADDRESSES = ("0000:00:08.0", "0000:00:09.0", "0000:00:0a.0", "0000:00:0b.0")
+"""The first virtual function of an igb is 16 slots further, on the same bus (its VF offset is 128 functions)."""
 TESTBED = "lab.yaml"
 
 _DEVICES = {
     "vmxnet3": "vmxnet3",
     "virtio": "virtio-net-pci,iommu_platform=on,disable-legacy=on,rx_queue_size=1024,tx_queue_size=1024",
+    "igb": "igb",
 }
-_KERNEL_DRIVERS = {"vmxnet3": "vmxnet3", "virtio": "virtio_net"}
+_KERNEL_DRIVERS = {"vmxnet3": ("vmxnet3",), "virtio": ("virtio_net",), "igb": ("igb", "igbvf")}
+_OF_NEWER_QEMU = "igb"
+"""QEMU has it since 8.0, with two queues and virtual functions (SR-IOV)."""
+_QEMU_RELEASE = "trixie"
 _MODULES = ("openvswitch", "veth", "tun", "bridge", "vfio_pci")
 _GUEST = GuestMachine(cpus=3, memory_mib=4096, hugepages_mib=1536, modules=_MODULES)
 """A CPU each for the PMD threads, the generator, and everything else."""
@@ -59,7 +65,7 @@ _TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class LabNics:
-    """Which NICs the guest has. ``dut``, ``generator``: "vmxnet3" or "virtio"; ConfigError for another.
+    """Which NICs the guest has. ``dut``, ``generator``: "vmxnet3", "virtio", "igb"; ConfigError for another.
 
     ``kernel_drivers``: the guest's kernel drives them, otherwise vfio-pci.
     """
@@ -93,12 +99,14 @@ class LabNics:
         return tuple(arguments)
 
     def machine(self, sockets: Path) -> GuestMachine:
-        drivers = {_KERNEL_DRIVERS[model]: None for model in self.models} if self.kernel_drivers else {}
+        drivers = dict.fromkeys(name for model in self.models for name in _KERNEL_DRIVERS[model])
+        qemu = unpacked_qemu() if _OF_NEWER_QEMU in self.models else {}
         return replace(
             _GUEST,
+            **qemu,
             hardware=self.hardware(sockets),
             parameters=_PARAMETERS,
-            modules=(*_MODULES, *drivers),
+            modules=(*_MODULES, *(drivers if self.kernel_drivers else ())),
             vfio=() if self.kernel_drivers else ADDRESSES,
         )
 
@@ -118,6 +126,37 @@ dut:
 generator: {{engine: embedded, ports: [0, 1], devices: ["{gen0}", "{gen1}"]}}
 links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
 """
+
+
+def unpacked_qemu(cache: Path | None = None) -> dict[str, Any]:
+    """Debian 13's QEMU, as fields of GuestMachine: from the cache, or fetched by apt and unpacked, not installed.
+
+    Its own dynamic loader runs it, so it needs none of this machine's libraries.
+
+    Raises:
+        ConfigError: apt knows no archive of Debian.
+        TestbedError: it cannot be downloaded or unpacked.
+    """
+    cache = cache or default_cache_dir() / "qemu"
+    root = cache / _QEMU_RELEASE
+    if not root.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            apt = Path(scratch) / "apt"
+            apt.mkdir()
+            packages = PrivateApt(_QEMU_RELEASE, debian_archive(), apt).download("QEMU", "qemu-system-x86")
+            unpack_root(packages, Path(scratch) / "root")
+            try:
+                (Path(scratch) / "root").rename(root)
+            except OSError:
+                if not root.is_dir():  # otherwise another process was faster
+                    raise
+    libraries = f"{root}/usr/lib/x86_64-linux-gnu"
+    program = [f"{root}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", libraries, f"{root}/usr/bin/{QEMU}"]
+    data = [
+        word for folder in ("share/qemu", "share/seabios", "lib/ipxe/qemu") for word in ("-L", f"{root}/usr/{folder}")
+    ]
+    return {"qemu": (*program, *data), "environment": (("QEMU_MODULE_DIR", f"{libraries}/qemu"),)}
 
 
 def run_in_lab(
