@@ -25,7 +25,7 @@ generator:
   engine: trex
   ports: [0, 1]
   trex:
-    start: {{path: "{path}", interfaces: ["0000:00:12.0", "0000:00:13.0"], driver: pci, low_end: true}}
+    start: {{path: "{path}", interfaces: ["0000:00:0a.0", "0000:00:0b.0"], driver: pci, low_end: true}}
 """
 TEST = f"""
 import pytest
