@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.nic import function_of, most_vfs, read_nic
 from pytest_nfvperf.measure.call_arguments import LIVE
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
 from pytest_nfvperf.model.arguments import FLAG, NAME, checked
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -90,6 +90,15 @@ class Nics:
         built.set_link(port, up=up)
         if up:
             self._down.pop(port, None)
+
+    def try_link(self, live: LiveTopology, port: str) -> None:
+        """Take a port's link down and up once, and wait until it is up: call it before a trial in which that happens.
+
+        UnavailableError where it cannot be done.
+        """
+        self.set_link(live, port, up=False)
+        self.set_link(live, port, up=True)
+        live.deployment.built.wait_ready(LINK_DEADLINE_S)
 
     def close(self) -> None:
         """Bring the links up that the test left down."""

@@ -262,13 +262,13 @@ def test_names_of_loads():
 
 
 QUEUES = {
-    "ovs.dpdk0.rx_packets": 1000,
-    "ovs.dpdk0.rx_q1_packets": 250,
-    "ovs.dpdk0.rx_q0_packets": 750,
-    "ovs.dpdk0.rx_q0_bytes": 48_000,
-    "ovs.dpdk1.rx_q0_packets": 10,
-    "ovs.holed.rx_q1_packets": 5,
-    "ovs.dpdk2.tx_q0_packets": 7,
+    "dpdk0.rx_packets": 1000,
+    "dpdk0.rx_q1_packets": 250,
+    "dpdk0.rx_q0_packets": 750,
+    "dpdk0.rx_q0_bytes": 48_000,
+    "dpdk1.rx_q0_packets": 10,
+    "holed.rx_q1_packets": 5,
+    "dpdk2.tx_q0_packets": 7,
 }
 
 

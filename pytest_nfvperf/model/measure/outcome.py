@@ -15,8 +15,8 @@ from pytest_nfvperf.model.traffic.windows import Paced
 
 NOT_CONFIRMED = "not confirmed"
 
-_QUEUE_COUNTER = re.compile(r"[^.]+\.(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
-"""DPDK's name of the frames that a receive queue took, behind the counters' source and the port."""
+_QUEUE_COUNTER = re.compile(r"(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
+"""DPDK's name of the frames that a receive queue took, behind the port's."""
 
 
 def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
@@ -244,7 +244,7 @@ class QueueFrames:
 
 
 def frames_by_queue(changes: Mapping[str, int]) -> tuple[QueueFrames, ...]:
-    """The receive queues of each port, from how much its counters rose over a trial: ``ovs.p0.rx_q1_packets``.
+    """The receive queues of each port, from how much its counters rose over a trial: ``p0.rx_q1_packets``.
 
     A port is absent if its driver does not count frames by queue, or if a queue's counter is missing.
     """
