@@ -25,7 +25,7 @@ from tests.kernel.inner_tests import pytest_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.lab]
 
-FRAMES, RATES, LINKS = (f"suites/nic/test_{name}.py::test_" for name in ("frames", "line_rate", "link_and_functions"))
+FRAMES, RATES, LINKS = (f"suites/nic/test_{name}.py::test_" for name in ("frames", "nic_rates", "link_and_functions"))
 CALM = [
     *(f"{FRAMES}mac_filter[{destination}]" for destination in ("foreign", "multicast", "broadcast")),
     *(f"{FRAMES}vlan[{tag}]" for tag in ("insert", "strip", "keep")),
