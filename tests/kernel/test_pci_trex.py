@@ -10,7 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.trex.child import VARIABLE
-from pytest_nfvperf.features.virtual_lab.lab import LabNics, run_in_lab
+from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES, LabNics, run_in_lab
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED
 from tests.functional.ovs_support import clean_run
 from tests.functional.trex_support import needs_trex
@@ -25,7 +25,7 @@ generator:
   engine: trex
   ports: [0, 1]
   trex:
-    start: {{path: "{path}", interfaces: ["0000:00:0a.0", "0000:00:0b.0"], driver: pci, low_end: true}}
+    start: {{path: "{path}", interfaces: ["{nics[2]}", "{nics[3]}"], driver: pci, low_end: true}}
 """
 TEST = f"""
 import pytest
@@ -40,7 +40,7 @@ def test_counts(size, phy2phy, search):
 def test_trex_counts_each_frame(kernel: Kernel, tmp_path: Path) -> None:
     lines = LabNics().testbed().splitlines(keepends=True)
     others = "".join(line for line in lines if not line.startswith("generator:"))
-    (tmp_path / "trex.yaml").write_text(others + GENERATOR.format(path=os.environ[VARIABLE]))
+    (tmp_path / "trex.yaml").write_text(others + GENERATOR.format(path=os.environ[VARIABLE], nics=ADDRESSES))
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["pytest_nfvperf.fixtures.all"]\n')
     (tmp_path / "test_trex.py").write_text(TEST)
     options = {"testbed": SHARED / "trex.yaml", "results": SHARED / "results", "report": "none"}

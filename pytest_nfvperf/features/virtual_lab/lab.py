@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 NICS = ("dut0", "dut1", "gen0", "gen1")
 """Their names in QEMU, for ``set_link``. dut0 is cabled to gen0, and dut1 to gen1."""
-ADDRESSES = ("0000:00:08.0", "0000:00:09.0", "0000:00:0a.0", "0000:00:0b.0")
-"""The first virtual function of an igb is 16 slots further, on the same bus (its VF offset is 128 functions)."""
+ADDRESSES = ("0000:00:06.0", "0000:00:08.0", "0000:00:0a.0", "0000:00:0c.0")
+"""Two slots apart: the eight virtual functions of an igb fill two slots, 16 slots further on the same bus."""
 TESTBED = "lab.yaml"
 
 _DEVICES = {
     "vmxnet3": "vmxnet3",
-    "virtio": "virtio-net-pci,iommu_platform=on,disable-legacy=on,rx_queue_size=1024,tx_queue_size=1024",
+    "virtio": "virtio-net-pci,iommu_platform=on,disable-legacy=on,rx_queue_size=1024",
     "igb": "igb",
 }
 _KERNEL_DRIVERS = {"vmxnet3": ("vmxnet3",), "virtio": ("virtio_net",), "igb": ("igb", "igbvf")}

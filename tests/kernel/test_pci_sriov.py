@@ -1,0 +1,36 @@
+"""VFs that a run makes and sets up are removed: one boot with igb NICs, in which sriov_scenarios.py runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
+from pytest_nfvperf.features.virtual_lab.lab import LabNics, run_in_lab
+from tests.functional.ovs_support import clean_run
+from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
+
+pytestmark = [pytest.mark.kernel, pytest.mark.lab]
+
+INNER = "tests/kernel/sriov_scenarios.py"
+
+
+@pytest.fixture(scope="module")
+def lab(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InnerTest, ...]]:
+    shared = tmp_path_factory.mktemp("lab")
+    command = pytest_command("-p", "no:hypothesispytest", "-W", "default:CPU 0 is shared", INNER)
+    with clean_run() as journal:
+        yield results(run_in_lab(journal, kernel, command, shared, LabNics("igb", kernel_drivers=True), deadline_s=400))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "test_vfs_are_made_set_up_and_removed",
+        "test_vfs_of_somebody_else_are_restored",
+        "test_killed_while_it_makes_vfs",
+    ],
+)
+def test_vfs_in_the_lab(lab: tuple[InnerTest, ...], function: str) -> None:
+    check(lab, "tests.kernel.sriov_scenarios", function)
