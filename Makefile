@@ -2,7 +2,7 @@
 # make smoke  the same set-up, then one short case of each suite (about 3 minutes): does it work here?
 # make test   set up this machine, run the project's own tests
 # make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
-# make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (some 15 minutes)
+# make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (over half an hour)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
