@@ -164,16 +164,7 @@ def outage_reasons(outages: Sequence[LinkOutage], began_ns: int) -> tuple[Invali
 
     ``began_ns``: when it began, by ``time.monotonic_ns()``.
     """
-    return tuple(InvalidReason(Reason.LINK_DOWN, _outage_text(outage, began_ns)) for outage in outages)
-
-
-def _outage_text(outage: LinkOutage, began_ns: int) -> str:
-    name = outage.port if outage.device == outage.port else f"{outage.port} ({outage.device})"
-    after_s = (outage.lost_ns - began_ns) / 1e9
-    when = f"lost its link {after_s:.1f} s after the trial began" if after_s >= 0 else "had no link as the trial began"
-    if outage.restored_ns is None:
-        return f"the DUT's port {name} {when}, and has none yet"
-    return f"the DUT's port {name} {when}, for {(outage.restored_ns - outage.lost_ns) / 1e9:.1f} s"
+    return tuple(InvalidReason(Reason.LINK_DOWN, f"the DUT's port {outage.text(began_ns)}") for outage in outages)
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:

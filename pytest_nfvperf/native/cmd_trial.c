@@ -18,14 +18,6 @@ static const char *plan_all_windows(struct engine *engine)
 	return NULL;
 }
 
-/* What the ports' devices count, right before the polling threads start, and once they have ended. */
-static void count_losses(struct engine *engine, void (*at)(struct nic *nic))
-{
-	for (int slot = 0; slot < MAX_PORTS; slot++)
-		if (engine->ports.port[slot].used && engine->ports.port[slot].kind == PORT_DPDK)
-			at(&engine->ports.port[slot].nic);
-}
-
 static bool run_to_end(struct engine *engine, json_t *answer)
 {
 	const char *wrong = launch_assign(engine);
@@ -34,12 +26,13 @@ static bool run_to_end(struct engine *engine, json_t *answer)
 		wrong = plan_all_windows(engine);
 	if (wrong == NULL && !witnesses_start(&engine->run.witnesses, &engine->run))
 		engine->run.witnesses.stop = true; /* the run says nothing of those CPUs */
-	count_losses(engine, nic_trial_begin);
+	/* What the ports' devices count, right before the polling threads start, and once they have ended. */
+	ports_each_nic(&engine->ports, nic_trial_begin);
 	if (wrong == NULL)
 		wrong = launch_start(engine);
 	if (wrong == NULL)
 		launch_wait(engine);
-	count_losses(engine, nic_trial_end);
+	ports_each_nic(&engine->ports, nic_trial_end);
 	witnesses_stop(&engine->run.witnesses);
 	if (wrong == NULL)
 		report_run(engine, answer);

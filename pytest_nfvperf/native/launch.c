@@ -101,6 +101,10 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+enum {
+	LINK_LOOK_MS = 50, /* from one look at the links of NICs to the next; none comes back that soon */
+};
+
 /* When counts are told next. */
 struct schedule {
 	uint64_t next_ns;
@@ -159,7 +163,7 @@ static void watch(struct engine *engine, struct pollfd *fds, int timeout_ms)
 void launch_wait(struct engine *engine)
 {
 	struct run *run = &engine->run;
-	bool tells = run->interval_ns != 0;
+	bool tells = run->interval_ns != 0, watches_links = ports_watch_links(&engine->ports);
 	struct schedule schedule = {.next_ns = monotonic_ns() + run->interval_ns};
 	struct pollfd fds[] = {
 		{.fd = run->finished_fd, .events = POLLIN},
@@ -168,9 +172,14 @@ void launch_wait(struct engine *engine)
 	unsigned int finished = 0;
 
 	while (finished < run->worker_count) {
+		int timeout_ms = sleep_ms(run, &schedule);
 		uint64_t more;
 
-		watch(engine, fds, sleep_ms(run, &schedule));
+		if (watches_links && (timeout_ms < 0 || timeout_ms > LINK_LOOK_MS))
+			timeout_ms = LINK_LOOK_MS;
+		watch(engine, fds, timeout_ms);
+		if (watches_links)
+			ports_each_nic(&engine->ports, nic_trial_look);
 		if (tells)
 			tell_interval(engine, &schedule);
 		if (read(run->finished_fd, &more, sizeof(more)) == (ssize_t)sizeof(more))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <rte_bus_vdev.h>
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 
@@ -200,6 +201,27 @@ bool nic_link_up(const struct nic *nic)
 	return rte_eth_link_get_nowait(nic->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
+bool nic_link_watched(const struct nic *nic)
+{
+	return nic->pci[0] != '\0';
+}
+
+/* A link that went or came since the last look. A device that lost it is up again after a second or more. */
+void nic_trial_look(struct nic *nic)
+{
+	struct link_outage *last = nic->outage_count > 0 ? &nic->outages[nic->outage_count - 1] : NULL;
+	bool was_up = last == NULL || last->restored != 0;
+
+	if (!nic_link_watched(nic) || nic_link_up(nic) == was_up)
+		return;
+	if (!was_up)
+		last->restored = rte_rdtsc();
+	else if (nic->outage_count < MOST_OUTAGES)
+		nic->outages[nic->outage_count++] = (struct link_outage){.lost = rte_rdtsc()};
+	else
+		last->restored = 0;
+}
+
 bool nic_read(const struct nic *nic, struct nic_counts *counts, struct rte_eth_stats *stats)
 {
 	memset(counts, 0, sizeof(*counts));
@@ -218,12 +240,15 @@ void nic_trial_begin(struct nic *nic)
 	struct rte_eth_stats stats;
 
 	(void)nic_read(nic, &nic->before, &stats);
+	nic->outage_count = 0;
+	nic_trial_look(nic);
 }
 
 void nic_trial_end(struct nic *nic)
 {
 	struct rte_eth_stats stats;
 
+	nic_trial_look(nic);
 	(void)nic_read(nic, &nic->lost, &stats);
 	for (unsigned int at = 0; at < NIC_COUNTERS; at++)
 		nic->lost.of[at] -= nic->before.of[at];

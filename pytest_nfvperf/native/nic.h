@@ -22,6 +22,13 @@ struct nic_counts {
 	unsigned int known; /* bits: a driver that does not count something leaves a 0, which is none */
 };
 
+/* Of a NIC's link. The last of so many lasts to the end of all that follow. */
+enum { MOST_OUTAGES = 16 };
+
+struct link_outage {
+	uint64_t lost, restored; /* TSC; restored is 0 while it has no link */
+};
+
 struct nic {
 	uint16_t id; /* DPDK's */
 	const char *driver;
@@ -31,6 +38,8 @@ struct nic {
 	bool promiscuous;
 	uint16_t rx_descriptors, tx_descriptors; /* granted, of a queue */
 	struct nic_counts before, lost; /* at a trial's start, and since */
+	struct link_outage outages[MOST_OUTAGES]; /* of the running trial, or the last one */
+	unsigned int outage_count;
 };
 
 /* Receive buffers of a port whose driver has so many rings a queue (vmxnet3: 2), and transmit buffers. */
@@ -56,6 +65,8 @@ int nic_open_filter(struct nic *nic, const struct port_config *config, char *err
 void nic_remove(struct nic *nic, const struct port_config *config);
 
 bool nic_link_up(const struct nic *nic);
+/* Whether somebody has to look at its link during a trial: nobody counts a NIC's that DPDK took from the kernel. */
+bool nic_link_watched(const struct nic *nic);
 
 const char *nic_counter_name(enum nic_counter counter);
 /* The bits of the counters that a driver has. */
@@ -63,6 +74,7 @@ unsigned int nic_known(const char *driver);
 /* What it counts now, false if it cannot be read; and around a trial. */
 bool nic_read(const struct nic *nic, struct nic_counts *counts, struct rte_eth_stats *stats);
 void nic_trial_begin(struct nic *nic);
+void nic_trial_look(struct nic *nic);
 void nic_trial_end(struct nic *nic);
 
 #endif

@@ -378,6 +378,21 @@ bool port_link_up(struct port *port)
 	return up;
 }
 
+void ports_each_nic(struct ports *ports, void (*at)(struct nic *nic))
+{
+	for (int slot = 0; slot < MAX_PORTS; slot++)
+		if (ports->port[slot].used && ports->port[slot].kind == PORT_DPDK)
+			at(&ports->port[slot].nic);
+}
+
+bool ports_watch_links(const struct ports *ports)
+{
+	for (int at = 0; at < MAX_PORTS; at++)
+		if (ports->port[at].used && ports->port[at].kind == PORT_DPDK && nic_link_watched(&ports->port[at].nic))
+			return true;
+	return false;
+}
+
 /* ---- what is not as fast as a ring of ours: see port_room and so on */
 
 uint16_t port_room_slowly(struct port *port, uint16_t queue, struct burst *burst, uint16_t wanted)

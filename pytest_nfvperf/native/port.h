@@ -112,6 +112,9 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 void port_detach(struct ports *ports, struct port *port);
 struct port *port_find(struct ports *ports, const char *name);
 bool port_link_up(struct port *port);
+/* Calls this for the device of each DPDK port. */
+void ports_each_nic(struct ports *ports, void (*at)(struct nic *nic));
+bool ports_watch_links(const struct ports *ports);
 /* The longest frame that every buffer of the port has room for, without FCS. */
 uint16_t port_frame_room(const struct port *port);
 /* Before a trial whose frames write so many bytes over the pattern of the transmit buffers: what longer heads of a

@@ -205,6 +205,30 @@ static json_t *report_nic(const struct nic_counts *counts)
 	return object;
 }
 
+static void report_time(const struct run *run, json_t *object, const char *name, uint64_t at)
+{
+	int64_t ns = at >= run->start ? (int64_t)cycles_to_ns(&run->timebase, at - run->start)
+				      : -(int64_t)cycles_to_ns(&run->timebase, run->start - at);
+
+	json_object_set_new(object, name, json_integer(ns));
+}
+
+/* When the NIC had no link, from the trial's start; below 0: before it. */
+static json_t *report_outages(const struct run *run, const struct nic *nic)
+{
+	json_t *outages = json_array();
+
+	for (unsigned int at = 0; at < nic->outage_count; at++) {
+		json_t *object = json_object();
+
+		report_time(run, object, "lost_ns", nic->outages[at].lost);
+		if (nic->outages[at].restored != 0)
+			report_time(run, object, "restored_ns", nic->outages[at].restored);
+		json_array_append_new(outages, object);
+	}
+	return outages;
+}
+
 static json_t *report_port(const struct run *run, const struct port *port)
 {
 	json_t *object = json_object();
@@ -220,6 +244,8 @@ static json_t *report_port(const struct run *run, const struct port *port)
 		json_object_set_new(object, "monitored", report_monitored(run, port));
 	if (port->kind == PORT_DPDK && !run->forward_only)
 		json_object_set_new(object, "nic", report_nic(&port->nic.lost));
+	if (port->kind == PORT_DPDK && !run->forward_only && nic_link_watched(&port->nic))
+		json_object_set_new(object, "link_outages", report_outages(run, &port->nic));
 	return object;
 }
 

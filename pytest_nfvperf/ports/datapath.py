@@ -49,13 +49,24 @@ class LinkOutage:
     Attributes:
         port: of the topology.
         device: what the port is on: a port of the testbed file, or an interface.
-        lost_ns, restored_ns: by ``time.monotonic_ns()``; ``restored_ns`` is None while there is no link.
+        lost_ns, restored_ns: by ``time.monotonic_ns()``, or from a trial's start; ``restored_ns`` is None while the
+            link is down.
     """
 
     port: str
     device: str
     lost_ns: int
     restored_ns: int | None = None
+
+    def text(self, began_ns: int) -> str:
+        """Port, when it lost its link, and for how long, of a trial that began at ``began_ns``."""
+        name = self.port if self.device == self.port else f"{self.port} ({self.device})"
+        after_s = (self.lost_ns - began_ns) / 1e9
+        lost = f"lost its link {after_s:.1f} s after the trial began"
+        when = lost if after_s >= 0 else "had no link as the trial began"
+        if self.restored_ns is None:
+            return f"{name} {when}, and has none yet"
+        return f"{name} {when}, for {(self.restored_ns - self.lost_ns) / 1e9:.1f} s"
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ the two ports loses nothing, so every missing frame is the rig's.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -65,9 +66,15 @@ def ports(bus: str = "") -> list[GeneratorPort]:
     return [GeneratorPort(name, device, mac) for device, (name, mac) in zip(devices, MACS.items(), strict=True)]
 
 
-def trial(generator: EmbeddedGenerator) -> TrialResult:
+def trial(generator: EmbeddedGenerator, interval_s: float | None = None) -> TrialResult:
     generator.wait_links_up(5.0)
-    return generator.run_trial(TrialSpec(Traffic(frame_size=64), FRAMES * 2, 0.5, (THERE,), residual_s=0.3))
+    spec = TrialSpec(Traffic(frame_size=64), FRAMES * 2, 0.5, (THERE,), residual_s=0.3)
+    if interval_s is None:
+        return generator.run_trial(spec)
+    running = generator.start_trial(spec, interval_s)
+    while running.next_interval() is not None:
+        pass
+    return running.result()
 
 
 def mac_of(namespace: str, interface: str) -> str:
@@ -99,6 +106,27 @@ def test_frames_that_the_nic_missed_are_the_rigs_loss(wire: Wire) -> None:
         f"the generator's own NIC lost frames (b rx_missed {missed}), {missed} are missing"
         in (reasons[Reason.TESTER_DROPS])
     )
+
+
+@pytest.mark.parametrize("interval_s", [None, 0.1], ids=["", "with intervals"])
+def test_a_link_that_goes_and_comes_within_a_trial_makes_it_invalid(wire: Wire, interval_s: float | None) -> None:
+    """The kernel counts no link of a NIC that DPDK took, and after the trial it is up."""
+    with wire("flaps") as (generator, _):
+        generator.attach(ports("vdev:"))
+        result = trial(generator, interval_s)
+    reasons = [reason.detail for reason in result.invalid if reason.code is Reason.LINK_DOWN]
+    when = re.compile(
+        r"the generator's port (\w) \(net_af_packet\d\) lost its link 0\.\d s after the trial began, for 0\.\d s"
+    )
+    assert [found[1] for reason in reasons if (found := when.fullmatch(reason))] == ["a", "b"], reasons
+    assert len(reasons) == 2
+
+
+def test_a_link_that_stays_up_is_no_reason(wire: Wire) -> None:
+    with wire("") as (generator, _):
+        generator.attach(ports("vdev:"))
+        result = trial(generator)
+    assert [reason for reason in result.invalid if reason.code is Reason.LINK_DOWN] == []
 
 
 def test_counters_of_a_trial_do_not_hold_those_of_the_one_before(wire: Wire) -> None:

@@ -17,12 +17,16 @@ import pytest
 
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.traffic.trial import Reason
 from tests.kernel.pci_scenarios import OVS_LINK_WATCH_S, flap, lab_testbed, live_on, rig_of, run_trial, stop_switch
 
 SEED = int(os.environ.get("NFV_FAULTS_SEED", "1"))
 FAULTS = int(os.environ.get("NFV_FAULTS", "200"))
 SIZES = (64, 128, 512, 1518)
-LINK_ENDS = ("dut0", "dut1", "gen0", "gen1")
+GENERATOR_ENDS = ("gen0", "gen1")
+LINK_ENDS = ("dut0", "dut1", *GENERATOR_ENDS)
+OWN_CODES = {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.TESTER_DROPS}
+"""Why a trial of a generator that was stopped is invalid."""
 KINDS = ("none", "switch", "switch", "tester", "tester", "link")
 
 
@@ -44,10 +48,6 @@ class Fault:
     seconds: float
 
     @property
-    def of_the_rig(self) -> bool:
-        return self.kind in {"tester", "link"}
-
-    @property
     def trial_s(self) -> float:
         return self.after_s + self.seconds + (2.0 if self.kind == "link" else 1.0)
 
@@ -65,10 +65,11 @@ def faults() -> list[Fault]:
     drawn = []
     for number in range(FAULTS):
         kind = chance.choice(KINDS)
-        # OVS looks at the links of its ports every five seconds only.
-        seconds = chance.uniform(OVS_LINK_WATCH_S + 0.5, 7.0) if kind == "link" else chance.uniform(0.05, 1.0)
-        after_s = chance.uniform(0.1, 0.8)
-        drawn.append(Fault(number, kind, chance.choice(LINK_ENDS), chance.choice(SIZES), after_s, seconds))
+        end, size, after_s = chance.choice(LINK_ENDS), chance.choice(SIZES), chance.uniform(0.1, 0.8)
+        seconds = chance.uniform(0.05, 1.0)
+        if kind == "link":  # OVS looks at the links of its ports every five seconds only
+            seconds = chance.uniform(0.2, 1.5) if end in GENERATOR_ENDS else chance.uniform(OVS_LINK_WATCH_S + 0.5, 7.0)
+        drawn.append(Fault(number, kind, end, size, after_s, seconds))
     return drawn
 
 
@@ -109,8 +110,12 @@ def check_owner(fault: Fault, trial: Trial) -> None:
     result, ledger = trial.result, trial.ledger
     assert ledger is not None
     shown = (fault, result.invalid, ledger)
-    if fault.of_the_rig and result.lost > 0:
-        assert result.invalid, shown
+    codes = {reason.code for reason in result.invalid}
+    if fault.kind == "link":
+        whose = "the generator's port" if fault.end in GENERATOR_ENDS else "the DUT's port"
+        assert any(each.code is Reason.LINK_DOWN and whose in each.detail for each in result.invalid), shown
+    if fault.kind == "tester" and result.lost > 0:
+        assert codes & OWN_CODES, shown
     if fault.kind == "none":
         assert result.lost == 0 or result.invalid, shown
     if fault.kind == "switch":

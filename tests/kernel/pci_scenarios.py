@@ -206,3 +206,16 @@ def test_a_link_that_goes_and_comes_in_a_trial_is_nobodys_loss(rig: Rig, request
     reasons = [reason.detail for reason in trial.result.invalid if reason.code is Reason.LINK_DOWN]
     assert any(re.search(r"\bdpdk0\b", reason) for reason in reasons), reasons
     assert trial.result.lost > 0
+
+
+def test_a_link_of_the_generators_that_goes_and_comes_in_a_trial_is_nobodys_loss(
+    rig: Rig, request: pytest.FixtureRequest
+) -> None:
+    """The kernel counts no link of a NIC that vfio has, and after the trial it is up."""
+    far = {"vmxnet3": "gen1", "virtio": "dut1"}[model_of_dut(request)]
+    trial = run_trial(live_on(rig), duration_s=2, meanwhile=lambda: flap(far, 0.5, 0.5))
+    reasons = [reason.detail for reason in trial.result.invalid if reason.code is Reason.LINK_DOWN]
+    assert len(reasons) == 1, trial.result.invalid
+    when = r"the generator's port p1 \([0-9a-f:.]+\) lost its link \d\.\d s after the trial began, for \d\.\d s"
+    assert re.fullmatch(when, reasons[0]), reasons
+    assert trial.result.lost > 0

@@ -7,6 +7,7 @@
  *   fixed_mac  so is another address
  *   misses     of each 10 frames received one is missed, and counted
  *   few        a receive queue has at most 512 descriptors
+ *   flaps      from 0.1 to 0.3 s after a trial's start there is no link
  *   slow_end   DPDK's end takes a minute (an emulated CPU)
  * A device "vdev:NAME,..." is taken for one on a bus.
  */
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -29,6 +31,7 @@ static struct port {
 	unsigned int held;
 	struct rte_mbuf *second_ring[MOST_BUFFERS];
 	uint64_t arrived, missed;
+	double counted_s; /* when its counters were read last: as a trial began or ended */
 } ports[RTE_MAX_ETHPORTS];
 
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
@@ -131,10 +134,29 @@ int rte_eth_dev_default_mac_addr_set(uint16_t id, struct rte_ether_addr *mac)
 	return is("fixed_mac") ? -EPERM : REAL(rte_eth_dev_default_mac_addr_set)(id, mac);
 }
 
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+int rte_eth_link_get_nowait(uint16_t id, struct rte_eth_link *link)
+{
+	int ret = REAL(rte_eth_link_get_nowait)(id, link);
+	double since_s = now_s() - ports[id].counted_s;
+
+	if (is("flaps") && since_s > 0.1 && since_s < 0.3)
+		link->link_status = RTE_ETH_LINK_DOWN;
+	return ret;
+}
+
 int rte_eth_stats_get(uint16_t id, struct rte_eth_stats *stats)
 {
 	int ret = REAL(rte_eth_stats_get)(id, stats);
 
+	ports[id].counted_s = now_s();
 	stats->imissed += ports[id].missed;
 	return ret;
 }

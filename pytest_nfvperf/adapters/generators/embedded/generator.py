@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.generators.checks import (
     check_spec,
     check_traffic,
     link_reasons,
+    outage_reasons,
     parsing_answer,
     wait_for_links,
 )
@@ -41,6 +42,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, NearCosts
+from pytest_nfvperf.ports.datapath import LinkOutage
 from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort, PortDevice
 from pytest_nfvperf.ports.machine import StoredValue
 
@@ -242,7 +244,10 @@ class EmbeddedGenerator:
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
         with parsing_answer("nfvperf-gen", answer):
-            links = link_reasons(self._links_down())
+            outages = self._outages(answer)
+            told = {outage.port for outage in outages if outage.restored_ns is None}
+            links = outage_reasons(outages)
+            links += link_reasons([name for name in self._links_down() if name not in told])
             links += carrier_reasons(self._carrier_losses, carrier_losses(self._ports))
             # by the speed and the cost of a frame that this engine has observed so far
             windows = trial_windows(answer, self._speed)
@@ -250,6 +255,14 @@ class EmbeddedGenerator:
                 near_cost_ns = self._near_costs.learn(spec.traffic, spec.load_fps, windows.costs(spec.duration_s))
                 windows = replace(windows, near_cost_ns=near_cost_ns)
             return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, links, windows)
+
+    def _outages(self, answer: Mapping[str, Any]) -> list[LinkOutage]:
+        """Times in which a NIC's link was down, counted from the trial's start."""
+        return [
+            LinkOutage(name, self._devices[name].pci or name, outage["lost_ns"], outage.get("restored_ns"))
+            for name, port in answer["ports"].items()
+            for outage in port.get("link_outages", ())
+        ]
 
     def _request(self, spec: TrialSpec) -> dict[str, Any]:
         self._carrier_losses = carrier_losses(self._ports)
