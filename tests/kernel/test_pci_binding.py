@@ -9,7 +9,10 @@ import pytest
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_lab.lab import LabNics, run_in_lab
 from tests.functional.ovs_support import clean_run
+from tests.kernel import binding_scenarios
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
+
+FUNCTIONS = [name for name in vars(binding_scenarios) if name.startswith("test_")]
 
 pytestmark = [pytest.mark.kernel, pytest.mark.lab]
 
@@ -24,16 +27,6 @@ def lab(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
         yield results(run_in_lab(journal, kernel, command, shared, LabNics(kernel_drivers=True), deadline_s=400))
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        "test_doctors_commands_bind",
-        "test_a_nic_that_the_machine_needs_is_refused",
-        "test_a_trial_on_nics_that_the_run_binds",
-        "test_killed_while_it_binds",
-        "test_killed_while_it_measures",
-        "test_a_journal_that_is_closed_gives_back",
-    ],
-)
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_nics_are_bound_and_given_back(lab: tuple[InnerTest, ...], function: str) -> None:
-    check(lab, "tests.kernel.binding_scenarios", function)
+    check(lab, binding_scenarios.__name__, function)

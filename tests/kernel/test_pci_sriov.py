@@ -9,7 +9,10 @@ import pytest
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_lab.lab import LabNics, run_in_lab
 from tests.functional.ovs_support import clean_run
+from tests.kernel import sriov_scenarios
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
+
+FUNCTIONS = [name for name in vars(sriov_scenarios) if name.startswith("test_")]
 
 pytestmark = [pytest.mark.kernel, pytest.mark.lab]
 
@@ -24,13 +27,6 @@ def lab(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
         yield results(run_in_lab(journal, kernel, command, shared, LabNics("igb", kernel_drivers=True), deadline_s=400))
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        "test_vfs_are_made_set_up_and_removed",
-        "test_vfs_of_somebody_else_are_restored",
-        "test_killed_while_it_makes_vfs",
-    ],
-)
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_vfs_in_the_lab(lab: tuple[InnerTest, ...], function: str) -> None:
-    check(lab, "tests.kernel.sriov_scenarios", function)
+    check(lab, sriov_scenarios.__name__, function)
