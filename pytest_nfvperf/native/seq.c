@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "seq.h"
 
-struct seq_window *seq_new(void)
+struct seq_window *seq_new(uint64_t flows)
 {
 	struct seq_window *window = malloc(sizeof(*window));
 
 	if (window != NULL)
-		memset(window, 0, sizeof(*window));
+		*window = (struct seq_window){.flows = flows};
 	return window;
 }
 
@@ -28,6 +29,31 @@ static void advance(struct seq_window *window, uint64_t seq)
 	window->next = seq + 1;
 }
 
+enum { MOST_LOOKS = 1024 };
+
+static bool has(const struct seq_window *window, uint64_t seq)
+{
+	return window->bits[seq / 64 % SEQ_WORDS] & UINT64_C(1) << (seq % 64);
+}
+
+/*
+ * Of a frame that comes after later ones: whether one of those is of its flow. The flow's last one is looked at, and the
+ * next so many: a queue that stood still is not worth more looks at each of its frames.
+ */
+static bool overtaken(const struct seq_window *window, uint64_t seq)
+{
+	uint64_t later = (window->next - 1 - seq) / window->flows; /* frames of the flow */
+
+	if (later == 0)
+		return false;
+	if (window->flows == 1 || has(window, seq + later * window->flows))
+		return true;
+	for (uint64_t at = 1; at < later && at <= MOST_LOOKS; at++)
+		if (has(window, seq + at * window->flows))
+			return true;
+	return false;
+}
+
 void seq_record_slow(struct seq_window *window, uint64_t seq)
 {
 	uint64_t *word = &window->bits[seq / 64 % SEQ_WORDS];
@@ -41,7 +67,7 @@ void seq_record_slow(struct seq_window *window, uint64_t seq)
 	} else if (*word & bit) {
 		window->duplicated++;
 		return;
-	} else {
+	} else if (overtaken(window, seq)) {
 		window->out_of_order++;
 	}
 	*word |= bit;

@@ -17,13 +17,14 @@ struct seq_window {
 	uint64_t next; /* highest sequence number seen + 1 */
 	uint64_t received; /* distinct */
 	uint64_t duplicated;
-	uint64_t out_of_order;
+	uint64_t out_of_order; /* a later frame of the same flow was there before */
 	uint64_t beyond_window; /* too old to tell whether they are duplicates */
+	uint64_t flows; /* frames until the next one of the same flow: queues may overtake one another, flows may not */
 	uint64_t bits[SEQ_WORDS];
 };
 
 /* An empty window whose pages are already resident, or NULL. Freed by free(). */
-struct seq_window *seq_new(void);
+struct seq_window *seq_new(uint64_t flows);
 
 /* The 64-bit number that a 32-bit one stands for: the nearest to what is expected next. */
 static inline uint64_t seq_expand(const struct seq_window *window, uint32_t low)

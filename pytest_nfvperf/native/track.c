@@ -22,7 +22,7 @@ struct track *track_new(const struct stream *stream, bool latency, bool interval
 	if (track == NULL)
 		return NULL;
 	track->stream = stream;
-	track->window = seq_new();
+	track->window = seq_new(stream->frames.fields != 0 ? stream->frames.combinations : 1);
 	if (track->window != NULL && (!latency || add_histograms(track, intervals)))
 		return track;
 	track_free(track);

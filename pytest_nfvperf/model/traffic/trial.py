@@ -184,7 +184,8 @@ class DirectionCounts:
         skipped: due while the generator was not running.
         received: distinct frames of this trial and direction that arrived.
         duplicated: further copies of frames already received.
-        out_of_order: received frames with a sequence number below one already seen.
+        out_of_order: received frames that came after a later one of their flow: of those with the same values in all
+            fields that vary. TRex and iperf3 count by stream.
         foreign: frames on the receiving port that are not of this trial.
         corrupted: frames of this trial whose content was not what was sent.
         sent_bytes, received_bytes: with FCS.

@@ -11,12 +11,17 @@ static void record(uint32_t low)
 	seq_record(window, seq_expand(window, low));
 }
 
-static void fresh(uint64_t next)
+static void fresh_with_flows(uint64_t next, uint64_t flows)
 {
 	free(window);
-	window = seq_new();
+	window = seq_new(flows);
 	CHECK(window != NULL);
 	window->next = next;
+}
+
+static void fresh(uint64_t next)
+{
+	fresh_with_flows(next, 1);
 }
 
 static void check_counts(uint64_t received, uint64_t duplicated, uint64_t out_of_order, uint64_t beyond)
@@ -48,6 +53,38 @@ static void test_loss_and_reordering(void)
 	record(6);
 	check_counts(4, 2, 1, 0);
 	CHECK_EQUAL(window->next, 7);
+}
+
+/* Two queues: the even flows come before the odd ones. Then one frame is overtaken within its flow. */
+static void test_flows_overtake_one_another(void)
+{
+	fresh_with_flows(0, 4);
+	for (uint32_t first = 0; first < 4096; first += 1024)
+		for (uint32_t odd = 0; odd < 2; odd++)
+			for (uint32_t seq = first + odd; seq < first + 1024; seq += 2)
+				if (seq != 7 && seq != 2000)
+					record(seq);
+	check_counts(4094, 0, 0, 0);
+	record(7);
+	record(2000);
+	record(2000);
+	check_counts(4096, 1, 2, 0);
+}
+
+/* A lost frame that comes late, where all later ones near it are lost, too, but the flow's last. */
+static void test_the_last_frame_of_a_flow_overtakes(void)
+{
+	fresh_with_flows(0, 2);
+	record(0);
+	record(20001);
+	record(1);
+	record(3);
+	record(10000);
+	check_counts(5, 0, 2, 0);
+	fresh_with_flows(0, UINT64_C(1) << 62);
+	record(1);
+	record(0);
+	check_counts(2, 0, 0, 0);
 }
 
 /* What was recorded a window ago must not make a new number a duplicate, wherever the jump lands. */
@@ -126,6 +163,8 @@ int main(void)
 {
 	test_in_order();
 	test_loss_and_reordering();
+	test_flows_overtake_one_another();
+	test_the_last_frame_of_a_flow_overtakes();
 	test_jumps_forget();
 	test_too_old();
 	test_wrap();
