@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,18 +18,18 @@ from pytest_nfvperf import (
     Topology,
     Traffic,
     compares,
+    compose,
     mirror_output,
     sweep,
     vm_chain,
 )
-from pytest_nfvperf.parts import mirror, monitor
+from pytest_nfvperf.parts import endpoint, mirror, monitor, path
 
 BASELINE = "vm-to-vm"
 """No mirror: the baseline that S4's author found missing."""
 
 SOFTWARE = (BASELINE, "2a", "2b")
 TO_HOST = (BASELINE, "2c", "2c-af_packet", "2c-af_xdp")
-OFFLOADED = (BASELINE, "3a", "3b", "3c")
 OUTPUTS = {"a": "virtual", "b": "physical", "c": "host", "c-af_packet": "af_packet", "c-af_xdp": "af_xdp"}
 """By the letters of S4's cases, and other ways to the host than a tap."""
 
@@ -90,28 +91,87 @@ def test_software_to_host(
     sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))
 
 
+@dataclass(frozen=True)
+class HardwareMirror:
+    """Checks a mirror as those in software are, where the NIC has its flows."""
+
+    deploy: Deployer
+    offloaded: Callable[[LiveTopology], None]
+    study: Study
+    sla: SlaCheck
+
+    def check(self, subjects: Sequence[Subject], frame_size: int, load: str) -> None:
+        """Skip, with OVS's reason for each flow, if no flow of the last subject is in hardware."""
+        self.offloaded(self.deploy(subjects[-1].topology))
+        sent = Traffic(frame_size=frame_size, bidirectional=False)
+        self.sla.check_each(self.study.mirror_cost("case", subjects, sent, LOADS[load]))
+
+
+@pytest.fixture
+def hardware(
+    deploy: Deployer, offloaded: Callable[[LiveTopology], None], study: Study, sla: SlaCheck
+) -> HardwareMirror:
+    return HardwareMirror(deploy, offloaded, study, sla)
+
+
 @pytest.mark.nfv(topology="vm-chain-2")
 @sweep("load", LOADS, quick={"10 %"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
-@compares("case", OFFLOADED, quick=OFFLOADED)
-def test_offloaded(
-    case: Sequence[str],
-    frame_size: int,
-    load: str,
-    deploy: Deployer,
-    offloaded: Callable[[LiveTopology], None],
-    study: Study,
-    sla: SlaCheck,
-) -> None:
-    """Mirrors where the NIC has the flows: S4's 3a to a VM, 3b to a port of the generator, 3c to the host.
+@compares("case", (BASELINE, "3a"))
+def test_offloaded_to_vm(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+    """A mirror to a monitor VM where the NIC has the flows: S4's 3a.
 
     Steps: send a little and see where the flows are; then as the mirrors in software.
-    Verify: as the mirrors in software; skipped, with the reason, where no flow is in hardware.
+    Verify: as the mirrors in software; skipped, with OVS's reason for each flow, where no flow is in hardware.
     """
-    offloaded(deploy(_chain(OFFLOADED[1])))
-    chains = [Subject(name, _chain(name)) for name in case]
-    sent = Traffic(frame_size=frame_size, bidirectional=False)
-    sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))
+    hardware.check([Subject(name, _chain(name)) for name in case], frame_size, load)
+
+
+@pytest.mark.nfv(topology="vm-chain-2")
+@sweep("load", LOADS, quick={"10 %"})
+@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+@compares("case", (BASELINE, "3b"))
+def test_offloaded_to_port(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+    """A mirror to another port of the generator where the NIC has the flows: S4's 3b.
+
+    Steps and verification: as test_offloaded_to_vm.
+    """
+    hardware.check([Subject(name, _chain(name)) for name in case], frame_size, load)
+
+
+@pytest.mark.nfv(topology="vm-chain-2")
+@sweep("load", LOADS, quick={"10 %"})
+@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+@compares("case", (BASELINE, "3c"))
+def test_offloaded_to_host(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+    """A mirror to a tap of the host where the NIC has the flows: S4's 3c.
+
+    Steps and verification: as test_offloaded_to_vm.
+    """
+    hardware.check([Subject(name, _chain(name)) for name in case], frame_size, load)
+
+
+@pytest.mark.nfv(topology="ports")
+@sweep("load", LOADS, quick={"10 %"})
+@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+@compares("case", ("no mirror", "port"))
+def test_offloaded_between_ports(
+    case: Sequence[str], frame_size: int, load: str, cabled: Callable[[int], None], hardware: HardwareMirror
+) -> None:
+    """A mirror where the NIC has the flows and there is no VM: from p0 to p1, copies to p2.
+
+    It needs no VM in hardware (SR-IOV, vDPA), so it shows what a NIC does by itself.
+
+    Steps: send a little and see where the flows are; then as the mirrors in software, in place of the two VMs a wire.
+    Verify: as test_offloaded_to_vm; skipped where fewer than three ports are cabled.
+    """
+    cabled(3)
+    ends = (endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"))
+    topologies = {
+        "no mirror": compose("ports", *ends),
+        "port": compose("ports mirrored", *ends, monitor("p2", "br0"), mirror("all", "br0", "p2", select_src=("p0",))),
+    }
+    hardware.check([Subject(name, topologies[name]) for name in case], frame_size, load)
 
 
 @pytest.mark.nfv_not_quick

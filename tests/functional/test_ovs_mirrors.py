@@ -174,4 +174,5 @@ def test_offload_of_ports_that_cannot_is_told(rig: LossRig) -> None:
             set_hw_offload(db, "false")
     assert why is not None
     assert why.startswith("hw-offload is on, but 0 of "), why
-    assert "not offloaded: " in why
+    assert "not in hardware: recirc_id(0),in_port(p0)" in why
+    assert "(OVS says: p0: No suitable flow API found.)" in why

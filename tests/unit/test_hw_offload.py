@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.offload import FlowCounter, explain, parse_flow, reasons_in
+from pytest_nfvperf.adapters.ovs.offload import FlowCounter, explain, log_time, parse_flow, reasons_in
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.hw_offload import (
     OFFLOAD_RULE,
+    DatapathFlow,
     FlowPlace,
     OffloadedFrames,
     OffloadShare,
     fallback_text,
     offload_share,
     offloaded_frames,
+    share_of_nodes,
 )
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -288,3 +291,50 @@ def test_a_slip_in_the_list_is_answered(written, message):
     with pytest.raises(ConfigError, match=r"rules\[0\]\.require") as caught:
         parse_sla(f"schema: 1\nrules:\n  - require: {written}\n")
     assert message in str(caught.value)
+
+
+TAP_LOG = """\
+2026-11-28T06:32:06.173Z|00129|netdev_offload|INFO|dpdk1: No suitable flow API found.
+2026-11-28T06:37:12.944Z|00011|netdev_offload_dpdk(hw_offload6)|DBG|Cannot find netdev for odp port 5
+2026-11-28T06:37:12.944Z|00012|netdev_offload_dpdk(hw_offload6)|DBG|dpdk0: rte_flow 0x7f   flow create 0 / end"""
+
+
+def test_a_reason_without_a_port_is_about_the_flow_of_the_next_line():
+    assert list(reasons_in(TAP_LOG)) == [
+        "dpdk1: No suitable flow API found.",
+        "dpdk0: Cannot find netdev for odp port 5",
+    ]
+
+
+def test_reasons_of_flows_that_are_gone_are_left_out():
+    assert list(reasons_in(TAP_LOG, "2026-11-28T06:32:06.174Z")) == ["dpdk0: Cannot find netdev for odp port 5"]
+
+
+def test_the_time_is_written_as_ovs_writes_it():
+    now = log_time()
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", now)
+    (kept,) = reasons_in(f"{now}|00011|netdev_offload|INFO|dpdk0: No suitable flow API found.", now)
+    assert kept == "dpdk0: No suitable flow API found."
+
+
+def test_a_line_about_no_flow_in_hardware_has_the_reason_for_each():
+    silent = OffloadShare(0, 1, 0, flows=(DatapathFlow("in_port(vm1)", FlowPlace.PARTIAL),))
+    told = replace(silent.flows[0], reasons=("an older one", "vm1: no"))
+    assert silent.none_in_hardware() == (
+        "0 of 1 flows offloaded, 1 partially; "
+        "matched in hardware, acted on in software: in_port(vm1) (OVS logs no reason)"
+    )
+    assert "in_port(vm1) (OVS says: vm1: no)" in replace(silent, flows=(told,)).none_in_hardware()
+
+
+def test_the_flows_of_all_nodes_count():
+    node1 = OffloadShare(1, 0, 0, flows=(DatapathFlow("in_port(left)", FlowPlace.HARDWARE),), complaints=("up1: no",))
+    node2 = OffloadShare(
+        0, 0, 1, ("in_port(up2)",), ("up2: no",), flows=(DatapathFlow("in_port(up2)", FlowPlace.SOFTWARE),)
+    )
+    both = share_of_nodes({"node1": node1, "node2": node2})
+    assert str(both) == "1 of 2 flows in hardware, 0 matched there only, 1 in software"
+    assert [flow.text for flow in both.flows] == ["in_port(up2)", "in_port(left)"]
+    assert both.examples == ("in_port(up2)",)
+    assert both.complaints == ("node1: up1: no", "node2: up2: no")
+    assert both.ratio == 0.5

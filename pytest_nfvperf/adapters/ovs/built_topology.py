@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
-from pytest_nfvperf.adapters.ovs.offload import not_offloaded, read_share
+from pytest_nfvperf.adapters.ovs.offload import log_time, not_offloaded, read_share
 from pytest_nfvperf.adapters.ovs.openflow import (
     OpenFlow,
     add_crossings,
@@ -249,6 +249,7 @@ class BuiltOvsTopology:
         self._connector: VhostConnector | None = None
         self.link_watch: LinkWatch | None = None
         self._links_can_be_set: set[str] = set()
+        self._built_at = log_time()
         self.closed = False
         refuse_too_deep(topology)
         self._refuse_names_in_use()
@@ -372,7 +373,7 @@ class BuiltOvsTopology:
         return mirror_counts(self.instance.db, self.instance.ctl, self.topology.mirrors)
 
     def not_offloaded(self) -> str | None:
-        return not_offloaded(self.instance)
+        return not_offloaded(self.instance, self._built_at)
 
     def management_socket(self, bridge: str) -> Path:
         return self._openflow.socket(bridge)
@@ -381,7 +382,7 @@ class BuiltOvsTopology:
         self._openflow.replace_flows(bridge, flows)
 
     def offload_share(self) -> OffloadShare:
-        return read_share(self.instance)
+        return read_share(self.instance, self._built_at)
 
     def check(self) -> None:
         self._port_maker.cabling.check()

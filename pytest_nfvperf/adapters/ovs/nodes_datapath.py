@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
@@ -22,6 +22,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.hw_offload import OffloadShare, share_of_nodes
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, node_testbed, underlay_end
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
@@ -49,6 +50,7 @@ from pytest_nfvperf.ports.datapath import (
     KnowsOutages,
     KnowsPollers,
     LinkOutage,
+    Offloading,
     Settling,
 )
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
@@ -97,6 +99,9 @@ class BuiltNodes:
         self.topology = topology
         self._built = dict(built)
         self._node_of = node_of_bridge(topology)
+        # An ability is recognized by its method, so it must be absent where a node lacks it.
+        if all(isinstance(node, Offloading) for node in self._built.values()):
+            self.offload_share = self._offload_share
 
     def node(self, name: str) -> BuiltNode:
         return self._built[name]
@@ -124,6 +129,13 @@ class BuiltNodes:
             if why is not None:
                 return f"{node}: {why}"
         return None
+
+    def _offload_share(self) -> OffloadShare:
+        shares = {}
+        for node, built in self._built.items():
+            with of_node(node):
+                shares[node] = cast("Offloading", built).offload_share()
+        return share_of_nodes(shares)
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait for link on every port, including underlays, and give tunnels the other ends' MAC addresses."""

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError, Unixctl
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
@@ -37,14 +38,18 @@ _USED = re.compile(r", used:([0-9.]+)s")
 _LAYER = re.compile(r", (?:offloaded:\w+|dp:\w+)(?=,)")
 _EXTRA = re.compile(r", dp-extra-info:.*$")
 _UFID = re.compile(r"^ufid:[0-9a-f-]+, ")
-_LINE = re.compile(r"^\S+\|\d+\|(?P<module>\w+)(?:\([^)]*\))?\|(?P<level>[A-Z]+)\|(?P<text>.*)$")
+_LINE = re.compile(r"^(?P<time>\S+)\|\d+\|(?P<module>\w+)(?:\([^)]*\))?\|(?P<level>[A-Z]+)\|(?P<text>.*)$")
 _REFUSED = re.compile(
-    r"rte_flow creation failed|cannot be offloaded|are not supported|failed to offload|[Uu]nsupported"
+    r"rte_flow creation failed|cannot be offloaded|are not supported|failed to offload|[Uu]nsupported|"
+    r"No suitable flow API|Cannot find netdev"  # of ports that offload nothing, such as vhost-user and taps
 )
 _PATTERN = re.compile(r"(?:Failed flow: *|\[\d+ \(.*?\)\]: ).*?flow create \d+ (?P<pattern>.*)")
 _VALUE = re.compile(r" is (?P<value>(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|\d+\.\d+\.\d+\.\d+)\b")
 _ADDRESS = re.compile(r"(?<==)(?:(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|\d+\.\d+\.\d+\.\d+)(?=[,)])")
 _INTERFACE = re.compile(r"^(?P<name>[^\s:/]+)(?:/[^\s:]+)?: ")
+_NO_NETDEV = re.compile(r"^Cannot find netdev for odp port \d+$")
+"""Why a flow is only marked, as one that goes to a tap; the next line is about that flow, and begins with its port."""
+
 _FLOWS_NOW = re.compile(r"\bflows: (\d+)")
 
 
@@ -105,18 +110,34 @@ def parse_flow(line: str) -> DatapathFlow:
     return DatapathFlow(fields.rstrip(",") + comma + rest, place, int(packets[1]) if packets else None)
 
 
-def reasons_in(log: str) -> Iterator[str]:
+def log_time() -> str:
+    """The time now as OVS writes it in its log: UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def reasons_in(log: str, since: str = "") -> Iterator[str]:
     """Yield OVS's log lines about flows that it could not offload, each once, without time and number.
 
+    ``since``: a ``log_time()``. Earlier lines are about flows that are gone, which can have had the same addresses.
     OVS up to 3.4 writes the cause in one line and the flow in the next: they are joined.
     """
     seen: set[str] = set()
-    cause = ""
+    cause = no_netdev = ""
     for line in log.splitlines():
         match = _LINE.match(line)
-        if match is None or ("offload" not in match["module"] and "offload" not in match["text"]):
+        if (
+            match is None
+            or match["time"] < since
+            or ("offload" not in match["module"] and "offload" not in match["text"])
+        ):
             continue
         text = " ".join(match["text"].split())
+        if _NO_NETDEV.match(text):
+            no_netdev = text
+            continue
+        port = _INTERFACE.match(text)
+        if no_netdev and port is not None:
+            text, no_netdev = f"{port['name']}: {no_netdev}", ""
         if "Failed flow:" in text and cause:
             text, cause = f"{cause} {text.partition(': ')[2]}", ""
         elif "creation failed:" in text:
@@ -153,21 +174,18 @@ def _is_about(reason: str, flow: DatapathFlow) -> bool:
     return {found["value"] for found in _VALUE.finditer(pattern["pattern"])} == addresses
 
 
-def read_share(instance: RunningOvs) -> OffloadShare:
-    """Where the datapath's flows are now; TestbedError if OVS does not answer."""
-    reasons = list(reasons_in(instance.log_text()))
+def read_share(instance: RunningOvs, since: str = "") -> OffloadShare:
+    """Where the datapath's flows are now; TestbedError if OVS does not answer. ``since``: of the reasons."""
+    reasons = list(reasons_in(instance.log_text(), since))
     flows = list(explain(map(parse_flow, dump_flows(instance.ctl)), reasons))
     kernel = instance.options.datapath_type == "system"
     policy = instance.db.root.other_config.get("tc-policy", "none") if kernel else ""
     return offload_share(flows, reasons, policy)
 
 
-def not_offloaded(instance: RunningOvs) -> str | None:
-    """Why no flow is in hardware; None where flows are."""
+def not_offloaded(instance: RunningOvs, since: str = "") -> str | None:
+    """Why no flow is in hardware, flow by flow; None where flows are. ``since``: of OVS's reasons."""
     if instance.db.root.other_config.get("hw-offload") != "true":
         return "other_config:hw-offload is not true"
-    share = offload_share([parse_flow(line) for line in dump_flows(instance.ctl)], ())
-    if share.full:
-        return None
-    counts = f"{share.full} of {share.total} flows offloaded, {share.partial} partially"
-    return f"hw-offload is on, but {counts}" + (f"; not offloaded: {share.examples[0]}" if share.examples else "")
+    share = read_share(instance, since)
+    return None if share.full else f"hw-offload is on, but {share.none_in_hardware()}"

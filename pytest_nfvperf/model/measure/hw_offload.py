@@ -174,6 +174,14 @@ class OffloadShare:
             lines.append(_IN_TC[self.tc_policy or "none"])
         return "\n".join([*lines, *self._about_frames()])
 
+    def none_in_hardware(self) -> str:
+        """One line about flows of which none is in hardware: how many there are, and OVS's reason for each."""
+        told = [f"{self.full} of {self.total} flows offloaded, {self.partial} partially"]
+        for flow in self.flows[:_SHOWN]:
+            why = f"OVS says: {flow.reasons[-1]}" if flow.reasons else "OVS logs no reason"
+            told.append(f"{_CALLED[flow.place]}: {flow.text} ({why})")
+        return "; ".join(told)
+
     def _listed(self, place: FlowPlace) -> list[str]:
         flows = [flow for flow in self.flows if flow.place is place]
         lines = []
@@ -224,6 +232,23 @@ def offload_share(flows: Sequence[DatapathFlow], complaints: Sequence[str], tc_p
         tuple(complaints[-_SHOWN:]),
         tc=count[FlowPlace.TC],
         tc_policy=tc_policy,
+        flows=tuple(ordered[:MOST_FLOWS]),
+    )
+
+
+def share_of_nodes(shares: Mapping[str, OffloadShare]) -> OffloadShare:
+    """Join the shares of several nodes' datapaths. Reasons that concern no flow get the node's name."""
+    flows = [flow for share in shares.values() for flow in share.flows]
+    ordered = sorted(flows, key=lambda flow: list(FlowPlace).index(flow.place))
+    every = list(shares.values())
+    return OffloadShare(
+        sum(share.full for share in every),
+        sum(share.partial for share in every),
+        sum(share.software for share in every),
+        tuple(example for share in every for example in share.examples)[:_SHOWN],
+        tuple(f"{node}: {line}" for node, share in shares.items() for line in share.complaints)[-_SHOWN:],
+        tc=sum(share.tc for share in every),
+        tc_policy=next((share.tc_policy for share in every if share.tc_policy), ""),
         flows=tuple(ordered[:MOST_FLOWS]),
     )
 
