@@ -3,7 +3,7 @@
  * A NIC that offloads flows, without a NIC: a double for tests, preloaded into ovs-vswitchd (ld.so(8), LD_PRELOAD).
  *
  * It takes the place of rte_flow_create, _destroy and _query, and does the work of the hardware in receive callbacks:
- * match a frame, mark it or send it on, count it. Ports are those of any driver, such as af_packet on veth pairs. It
+ * match a frame, mark it or send it on, with a VLAN tag more or less, count it. Ports are those of any driver, such as af_packet on veth pairs. It
  * shows how OVS and nfvperf deal with offload; it says nothing about the speed of any hardware.
  *
  * The environment variable OFFLOADING_NIC says how the NIC behaves, by words with commas between:
@@ -46,6 +46,8 @@ struct rte_flow {
 	uint16_t port;
 	uint16_t outputs[MOST_OUTPUTS];
 	unsigned int output_count; /* none: drop */
+	bool pops, pushes;         /* a VLAN tag, before all outputs */
+	uint16_t tag;              /* that it pushes: PCP and VLAN */
 	uint32_t mark;
 	unsigned int length;
 	uint8_t value[MOST_BYTES], mask[MOST_BYTES];
@@ -158,9 +160,41 @@ static bool matches(const struct rte_flow *flow, uint16_t port, const struct rte
 	return true;
 }
 
+/* Take the VLAN tag off, or put one on; false if the frame has no room for it. */
+static bool retag(const struct rte_flow *flow, struct rte_mbuf *frame)
+{
+	enum { ADDRESS_BYTES = 12, TAG_BYTES = 4 };
+	uint8_t *bytes = (uint8_t *)frame->buf_addr + frame->data_off;
+
+	if (flow->pops) {
+		memmove(bytes + TAG_BYTES, bytes, ADDRESS_BYTES);
+		frame->data_off += TAG_BYTES;
+		frame->data_len -= TAG_BYTES;
+		frame->pkt_len -= TAG_BYTES;
+	}
+	if (flow->pushes) {
+		if (frame->data_off < TAG_BYTES)
+			return false;
+		frame->data_off -= TAG_BYTES;
+		frame->data_len += TAG_BYTES;
+		frame->pkt_len += TAG_BYTES;
+		bytes = (uint8_t *)frame->buf_addr + frame->data_off;
+		memmove(bytes, bytes + TAG_BYTES, ADDRESS_BYTES);
+		bytes[ADDRESS_BYTES] = RTE_ETHER_TYPE_VLAN >> 8;
+		bytes[ADDRESS_BYTES + 1] = RTE_ETHER_TYPE_VLAN & 0xff;
+		bytes[ADDRESS_BYTES + 2] = (uint8_t)(flow->tag >> 8);
+		bytes[ADDRESS_BYTES + 3] = (uint8_t)flow->tag;
+	}
+	return true;
+}
+
 /* Send a frame to all outputs of a flow, and release it. */
 static void act(const struct rte_flow *flow, struct rte_mbuf *frame)
 {
+	if (!retag(flow, frame)) {
+		rte_pktmbuf_free_bulk(&frame, 1);
+		return;
+	}
 	for (unsigned int at = 0; at + 1 < flow->output_count; at++) {
 		struct rte_mbuf *copy = rte_pktmbuf_copy(frame, frame->pool, 0, UINT32_MAX);
 
@@ -275,6 +309,34 @@ static bool add_output(struct rte_flow *flow, uint32_t port)
 	return true;
 }
 
+/* A VLAN action; false for others, and after an output: all copies of a frame have the same tag. */
+static bool add_vlan_action(struct rte_flow *flow, const struct rte_flow_action *action)
+{
+	if (flow->output_count > 0)
+		return false;
+	switch (action->type) {
+	case RTE_FLOW_ACTION_TYPE_OF_POP_VLAN: {
+		bool again = flow->pops || flow->pushes;
+		flow->pops = true;
+		return !again;
+	}
+	case RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN: {
+		bool again = flow->pushes;
+		flow->pushes = true;
+		return !again && ((const struct rte_flow_action_of_push_vlan *)action->conf)->ethertype ==
+					 rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN);
+	}
+	case RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_PCP:
+		flow->tag |= (uint16_t)(((const struct rte_flow_action_of_set_vlan_pcp *)action->conf)->vlan_pcp << 13);
+		return flow->pushes;
+	case RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID:
+		flow->tag |= rte_be_to_cpu_16(((const struct rte_flow_action_of_set_vlan_vid *)action->conf)->vlan_vid);
+		return flow->pushes;
+	default:
+		return false;
+	}
+}
+
 static bool add_action(struct rte_flow *flow, const struct rte_flow_action *action)
 {
 	switch (action->type) {
@@ -293,7 +355,7 @@ static bool add_action(struct rte_flow *flow, const struct rte_flow_action *acti
 		flow->acts = true;
 		return true;
 	default:
-		return false;
+		return add_vlan_action(flow, action);
 	}
 }
 
