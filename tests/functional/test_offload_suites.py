@@ -58,6 +58,16 @@ class Run:
         return {dict(map(tuple, data["labels"]))[label]: data for data in found}
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_nic(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_nic(tmp_path_factory.mktemp("sanitized"), sanitized=True)
+
+
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Run]]:
     """Run a suite on a lab of veth cables whose DUT's ends belong to the double."""
@@ -123,13 +133,12 @@ def assert_skipped(line: str, case: str) -> None:
 
 
 def test_mirrors_between_ports_run_in_hardware_and_those_of_vms_are_skipped(
-    run: Callable[..., Run], tmp_path: Path
+    run: Callable[..., Run], sanitized: Path
 ) -> None:
     """With ASan and UBSan in the double. Verify: by counts, no copy is missing; and no flow left the hardware."""
-    library = build_nic(tmp_path, sanitized=True)
     with veth_cables(3) as cables:
-        done = run(cabled_lab(cables), library, "full", None, str(MIRRORS), "-k", "test_offloaded")
-    assert complaints(library) == ""
+        done = run(cabled_lab(cables), sanitized, "full", None, str(MIRRORS), "-k", "test_offloaded")
+    assert complaints(sanitized) == ""
     assert done.status == 0, done.terminal
     assert "1 passed, 3 skipped" in done.terminal
     for line, case in zip(done.skips(), REFUSED, strict=True):
@@ -152,13 +161,11 @@ def test_mirrors_between_ports_run_in_hardware_and_those_of_vms_are_skipped(
     assert any(received == sent > 1_000 for received, sent in copies), copies
 
 
-def test_a_mirror_between_ports_is_skipped_where_its_own_flow_is_refused(
-    run: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_a_mirror_between_ports_is_skipped_where_its_own_flow_is_refused(run: Callable[..., Run], plain: Path) -> None:
     """The same test and cables, and a NIC without a flow engine."""
     with veth_cables(3) as cables:
         given = (str(MIRRORS), "-k", "test_offloaded_between_ports")
-        done = run(cabled_lab(cables), build_nic(tmp_path), "none", None, *given)
+        done = run(cabled_lab(cables), plain, "none", None, *given)
     assert done.status == 0, done.terminal
     (line,) = done.skips()
     assert "hw-offload is on, but 0 of 2 flows offloaded, 0 partially; not in hardware: " in line
@@ -166,18 +173,18 @@ def test_a_mirror_between_ports_is_skipped_where_its_own_flow_is_refused(
     assert "actions:dpdk2,dpdk1 (OVS says: dpdk0: rte_flow creation failed: 1 (this NIC has no flow engine)." in line
 
 
-def test_a_mirror_between_ports_needs_three_cables(run: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_mirror_between_ports_needs_three_cables(run: Callable[..., Run], plain: Path) -> None:
     with veth_cables(2) as cables:
         given = (str(MIRRORS), "-k", "test_offloaded_between_ports", "--nfv-plan")
-        done = run(cabled_lab(cables), build_nic(tmp_path), "full", None, *given)
+        done = run(cabled_lab(cables), plain, "full", None, *given)
     assert "has 2 cabled ports (dpdk0, dpdk1), and 3 are needed: name more in dut.ports" in done.terminal
 
 
 @pytest.mark.parametrize("version", NEWER)
-def test_a_newer_ovs_gives_its_reasons_too(version: str, run: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_newer_ovs_gives_its_reasons_too(version: str, run: Callable[..., Run], plain: Path) -> None:
     with veth_cables(2) as cables:
         given = (str(MIRRORS), "-k", "test_offloaded_to_vm")
-        done = run(cabled_lab(cables), build_nic(tmp_path), "full", NEWER[version], *given)
+        done = run(cabled_lab(cables), plain, "full", NEWER[version], *given)
     (line,) = done.skips()
     assert_skipped(line, "3a")
 
@@ -196,16 +203,15 @@ def forwarded(done: Run, outcome: dict[str, Any]) -> list[tuple[int, dict[str, i
 
 
 def test_a_vlan_between_nodes_is_in_hardware_and_tunnels_fail_with_the_reason(
-    run: Callable[..., Run], tmp_path: Path
+    run: Callable[..., Run], sanitized: Path
 ) -> None:
     """S3 with offload on, ASan and UBSan in the double. Tunnels pass in software, and fail by that alone.
 
     Verify: in a VLAN no poll-mode thread gets a tenth of the frames, and each is 4 bytes longer on the underlay.
     """
-    library = build_nic(tmp_path, sanitized=True)
     with veth_cables(3) as cables:
-        done = run(lab_of_nodes(cables), library, "full", None, str(OVERLAYS), "--nfv-profile=smoke")
-    assert complaints(library) == ""
+        done = run(lab_of_nodes(cables), sanitized, "full", None, str(OVERLAYS), "--nfv-profile=smoke")
+    assert complaints(sanitized) == ""
     assert done.status == 1, done.terminal
     outcomes = done.outcomes("overlay")
     assert list(outcomes) == ["none", *WANTED]
