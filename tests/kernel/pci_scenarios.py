@@ -64,17 +64,22 @@ def rig_of(testbed: Testbed) -> Iterator[Rig]:
             yield rig
 
 
-def live_on(rig: Rig) -> LiveTopology:
-    live = rig.live(phy2phy(mtu=JUMBO_MTU), 0)
+def live_on(rig: Rig, mtu: int = JUMBO_MTU) -> LiveTopology:
+    live = rig.live(phy2phy(mtu=mtu), 0)
     live.learn(Traffic())
     return live
 
 
 def run_trial(
-    live: LiveTopology, size: int = 64, duration_s: float = 1.0, meanwhile: Callable[[], object] | None = None
+    live: LiveTopology,
+    size: int = 64,
+    duration_s: float = 1.0,
+    meanwhile: Callable[[], object] | None = None,
+    traffic: Traffic | None = None,
 ) -> Trial:
-    """One trial. ``meanwhile``: runs in a thread that starts with it."""
-    spec = TrialSpec(Traffic(frame_size=size), LOAD_FPS, duration_s, live.topology.directions, residual_s=1.0)
+    """One trial. ``meanwhile``: runs in a thread that starts with it. ``traffic``: other than frames of this size."""
+    traffic = traffic or Traffic(frame_size=size)
+    spec = TrialSpec(traffic, LOAD_FPS, duration_s, live.topology.directions, residual_s=1.0)
     thread = threading.Thread(target=meanwhile) if meanwhile is not None else None
     trial = live.runner.run_once(spec, begins=thread.start if thread is not None else None)
     if thread is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +14,11 @@ from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_nics, set_up_
 from pytest_nfvperf.adapters.host.pci import PciDevice, read_device
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES
-from pytest_nfvperf.model.testbed.testbed import NicSpec
+from pytest_nfvperf.model.testbed.testbed import NicSpec, Testbed
+from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.kernel.binding_scenarios import CHILD, killed
+from tests.kernel.pci_scenarios import lab_testbed, live_on, rig_of, run_trial
 
 PF = ADDRESSES[0]
 VF0, VF1 = f"{PF} vf 0", f"{PF} vf 1"
@@ -32,12 +36,44 @@ def device(address: str) -> PciDevice:
     return found
 
 
-def state() -> list[Any]:
-    """All of the PF that a run could have changed, and its VFs."""
-    pf = device(PF)
+def state(address: str = PF) -> list[Any]:
+    """All of a PF that a run could have changed, and its VFs."""
+    pf = device(address)
     vfs = [(device(vf).driver, PciBus().read_vf(pf, number)) for number, vf in enumerate(pf.virtfns)]
-    autoprobe = Path("/sys/bus/pci/devices", PF, "sriov_drivers_autoprobe").read_text()
+    autoprobe = Path("/sys/bus/pci/devices", address, "sriov_drivers_autoprobe").read_text()
     return [pf.driver, pf.driver_override, pf.sriov_numvfs, autoprobe, PciBus().read_interfaces(pf), vfs]
+
+
+def testbed_on(side: str) -> Testbed:
+    """Two queues on each port of the DUT. ``side``: whose ports are VFs, "dut" or "generator"; "" for no one's.
+
+    A VF lets in frames to its own address only, so each of the DUT's has that of the generator's port at the far end.
+    """
+    testbed = lab_testbed()
+    ports = [dataclasses.replace(port, rxq=2, mtu=None) for port in testbed.ports]
+    generator, nics = testbed.generator, [NicSpec(address, bind="vfio-pci") for address in ADDRESSES]
+    vfs = [f"{address} vf 0" for address in {"dut": ADDRESSES[:2], "generator": ADDRESSES[2:]}.get(side, ())]
+    if side == "dut":
+        ports = [dataclasses.replace(port, pci=vf) for port, vf in zip(ports, vfs, strict=True)]
+        nics[:2] = [NicSpec(address, vfs=1) for address in ADDRESSES[:2]]
+        macs = reversed(GENERATOR_MACS)
+        nics += [NicSpec(vf, bind="vfio-pci", mac=mac, trust=True) for vf, mac in zip(vfs, macs, strict=True)]
+    if side == "generator":
+        generator = dataclasses.replace(generator, devices=tuple(vfs))
+        nics[2:] = [NicSpec(address, vfs=1) for address in ADDRESSES[2:]]
+        nics += [NicSpec(vf, bind="vfio-pci") for vf in vfs]
+    return dataclasses.replace(testbed, ports=tuple(ports), generator=generator, nics=tuple(nics))
+
+
+@pytest.mark.parametrize("side", ["", "generator", "dut"], ids=["two queues", "VFs of the generator", "VFs of the DUT"])
+def test_every_frame_comes_through(side: str) -> None:
+    before = [state(address) for address in ADDRESSES]
+    with rig_of(testbed_on(side)) as rig:
+        result = run_trial(live_on(rig, mtu=1500), traffic=Traffic(frame_size=128, flows=64)).result
+    assert [counts.received for counts in result.counts] == [counts.sent for counts in result.counts], result
+    assert result.received > 0
+    assert all(counts.out_of_order == counts.foreign == counts.corrupted == 0 for counts in result.counts), result
+    assert [state(address) for address in ADDRESSES] == before
 
 
 @pytest.fixture

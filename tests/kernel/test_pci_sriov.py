@@ -24,7 +24,9 @@ def lab(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     shared = tmp_path_factory.mktemp("lab")
     command = pytest_command("-p", "no:hypothesispytest", "-W", "default:CPU 0 is shared", INNER)
     with clean_run() as journal:
-        yield results(run_in_lab(journal, kernel, command, shared, LabNics("igb", kernel_drivers=True), deadline_s=400))
+        yield results(
+            run_in_lab(journal, kernel, command, shared, LabNics("igb", "igb", kernel_drivers=True), deadline_s=600)
+        )
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
