@@ -1,12 +1,14 @@
 """Check the lab's cables against the testbed file before anything is measured.
 
 Each generator port sends learning frames (RFC 2544 section 23) from an address of its own. One bridge over all linked
-ports reports where it saw that address. Over a wrong cable we would measure another NIC.
+ports notes every port at which that address arrives. Over a wrong cable we would measure another NIC.
+
+The bridge forwards nothing meanwhile: the switch inside a NIC returns what one of its functions sends to the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, generator_ports
@@ -27,11 +29,15 @@ _BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
 @runtime_checkable
-class Learning(Protocol):
-    """A live topology that knows on which port it saw a MAC address."""
+class NotesSources(Protocol):
+    """A live topology that can note at which of its ports frames arrive."""
 
-    def learned(self) -> Mapping[str, str]:
-        """Names of ports by MAC address."""
+    def note_sources(self, macs: Sequence[str]) -> None:
+        """From now on note the ports at which frames from these MAC addresses arrive, and forward no frame at all."""
+        ...
+
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of all ports at which frames of a MAC address arrived, by address; none for one that did not."""
         ...
 
 
@@ -69,7 +75,8 @@ def check_cabling(
 ) -> None:
     """Raise TestbedError if a cable is not where the testbed file says, or has no link.
 
-    A single link cannot be confused with another, so it is not checked.
+    A single link cannot be confused with another, so it is not checked. Neither are links that share a wire, as two
+    functions of one NIC do: frames that arrive at the right port and at others are no sign of a wrong cable.
     """
     ends = linked_ends(testbed)
     if len(ends) < 2:
@@ -90,7 +97,6 @@ def check_cabling(
                     "port at its other end up?",
                     evidence=error.evidence,
                 ) from error
-            generator.learn(Traffic(frame_size=64), topology.directions)
             seen, by_broadcast = _arrived(built, generator, topology)
         finally:
             generator.detach([port.name for port in ports])
@@ -98,22 +104,26 @@ def check_cabling(
         built.close()
     if seen is not None:
         refuse_filtered([end for end, port in zip(ends, topology.ports, strict=True) if port.mac in by_broadcast])
-        refuse_wrong_cables(ends, {port.name: seen.get(port.mac) for port in topology.ports})
+        refuse_wrong_cables(ends, {port.name: seen.get(port.mac, ()) for port in topology.ports})
 
 
-def _arrived(built: object, generator: Generator, topology: Topology) -> tuple[Mapping[str, str] | None, set[str]]:
-    """Where the bridge saw each generator's address, and the addresses that it saw after broadcast frames only.
+def _arrived(
+    built: object, generator: Generator, topology: Topology
+) -> tuple[Mapping[str, Collection[str]] | None, set[str]]:
+    """Where frames of each generator's address arrived, and the addresses of which only broadcast frames did.
 
-    None on a datapath that does not say. Of broadcast only the arrival counts, not the port: the switch inside a NIC
-    returns it to the NIC's other functions.
+    None on a datapath that does not say.
     """
-    if not isinstance(built, Learning):
+    if not isinstance(built, NotesSources):
         return None, set()
-    seen = built.learned()
-    if {port.mac for port in topology.ports} <= seen.keys():
+    macs = [port.mac for port in topology.ports]
+    built.note_sources(macs)
+    generator.learn(Traffic(frame_size=64), topology.directions)
+    seen = built.sources()
+    if seen.keys() >= set(macs):
         return seen, set()
     generator.learn(Traffic(frame_size=64, dst_mac=_BROADCAST), topology.directions)
-    return seen, built.learned().keys() - seen.keys()
+    return seen, built.sources().keys() - seen.keys()
 
 
 def refuse_filtered(ends: Sequence[CabledEnd]) -> None:
@@ -128,21 +138,21 @@ def refuse_filtered(ends: Sequence[CabledEnd]) -> None:
         )
 
 
-def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None]) -> None:
+def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, Collection[str]]) -> None:
     """Raise TestbedError that lists every generator port with another cable.
 
-    ``seen``: by end, the port of the DUT on which the bridge saw its frames; None for none.
+    ``seen``: by end, the ports of the DUT at which its frames arrived.
     """
     wrong = [
         f"port {end.generator_port} of the generator is not connected to {end.name}"
         + (f" but to {where}" if where else ", nor to another port of the DUT: its frames arrived nowhere")
         for end in ends
-        if (where := seen[end.name]) != end.name
+        if end.name not in seen[end.name]
+        for where in [" and ".join(sorted(seen[end.name]))]
     ]
     if not wrong:
         return
-    found = ", ".join(
-        f"[generator.{end.generator_port}, dut.{seen[end.name]}]" for end in ends if seen[end.name] is not None
-    )
+    places = {end: end.name if end.name in seen[end.name] else min(seen[end.name], default="") for end in ends}
+    found = ", ".join(f"[generator.{end.generator_port}, dut.{place}]" for end, place in places.items() if place)
     advice = f"change the cables, or write in the testbed file: links: [{found}]" if found else "look at the cables"
     raise TestbedError(f"the cabling differs from the testbed file: {'; '.join(wrong)}; {advice}")

@@ -117,6 +117,41 @@ def test_a_mac_filter_is_named_where_only_broadcast_arrives() -> None:
     assert "ip link set PF vf NUMBER trust on" in told
 
 
+def test_ports_that_share_a_wire_are_not_called_crossed() -> None:
+    """Two functions of one NIC: its switch hands both what comes by the wire, and each what the other one sends."""
+    with veth_cables(4) as cables, IPRoute() as host:
+        (near0, inner0), (near1, inner1), (outer0, far0), (outer1, far1) = cables
+        host.link("add", ifname="nfvtest9", kind="bridge", br_ageing_time=0)  # it learns nothing: a hub
+        try:
+            hub = host.link_lookup(ifname="nfvtest9")[0]
+            for name in (inner0, inner1, outer0, outer1):
+                host.link("set", index=host.link_lookup(ifname=name)[0], master=hub, state="up")
+            host.link("set", index=hub, state="up")
+            assert problem([near0, near1], [far0, far1]) == ""
+            assert problem([near1, near0], [far0, far1]) == "", "whichever port a frame reaches last"
+        finally:
+            remove_link("nfvtest9")
+
+
+def test_the_bridge_of_the_check_forwards_nothing() -> None:
+    with veth_cables(2) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        with lab_of(lab_testbed(near, far), journal) as (ovs, generator):
+            built = ovs.build(phy2phy())
+            ports = generator_ports(built.topology, built)
+            generator.attach(ports)
+            built.wait_ready(5)
+            there, back = built.topology.directions
+            spec = TrialSpec(Traffic(), 1000, 0.2, (there, back))
+            assert [counts.received for counts in generator.run_trial(spec).counts] == [200, 200]
+            macs = [port.mac for port in built.topology.ports]
+            built.note_sources(macs)
+            assert built.sources() == {}
+            assert [counts.received for counts in generator.run_trial(spec).counts] == [0, 0]
+            assert built.sources() == {macs[0]: ("p0",), macs[1]: ("p1",)}
+            generator.detach([port.name for port in ports])
+
+
 def test_both_faults_at_once() -> None:
     """One wrong, one nowhere: pure comparison, the frames are tried above."""
     ends = [
@@ -124,11 +159,11 @@ def test_both_faults_at_once() -> None:
         for n in range(2)
     ]
     with pytest.raises(TestbedError) as caught:
-        refuse_wrong_cables(ends, {"dpdk0": "dpdk1", "dpdk1": None})
+        refuse_wrong_cables(ends, {"dpdk0": ["dpdk1"], "dpdk1": []})
     assert "port 0 of the generator is not connected to dpdk0 but to dpdk1; port 1 of the" in caught.value.message
     assert "port 1 of the generator is not connected to dpdk1, nor to another" in caught.value.message
     with pytest.raises(TestbedError, match="arrived nowhere; look at the cables"):
-        refuse_wrong_cables(ends, {"dpdk0": None, "dpdk1": None})
+        refuse_wrong_cables(ends, {"dpdk0": [], "dpdk1": []})
 
 
 def test_interfaces_come_back_as_they_were() -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.host.nic import devlink_info, dpdk_driver, pci_name, read_nic
-from pytest_nfvperf.adapters.ovs.built_topology import learned_ports
+from pytest_nfvperf.adapters.ovs.built_topology import noted_sources
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of, physical
 from pytest_nfvperf.adapters.ovs.rows import not_granted
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
@@ -84,10 +84,16 @@ def test_a_bond():
     assert (wired.device, wired.port) == ("0", "p0")
 
 
-def test_what_a_bridge_has_learned():
-    head = " port  VLAN  MAC                Age"
-    text = f"{head}\n    2     0  02:4e:46:00:00:10    1\nLOCAL     0  3a:bc:2e:11:22:33    0\n"
-    assert learned_ports(text) == {"02:4e:46:00:00:10": 2}
+def test_every_port_at_which_a_bridge_noted_an_address():
+    """As ovs-ofctl 3.1 lists them. A flow of table 0 says what to note, not that it came."""
+    mac = "02:4e:46:00:00:10"
+    noting = f"dl_src={mac} actions=learn(table=1,NXM_OF_ETH_SRC[],NXM_OF_IN_PORT[])"
+    rows = [f" cookie=0x0, duration=1.4s, table=0, n_packets=9, n_bytes=540, {noting}"]
+    rows += [
+        f" cookie=0x0, duration=1.4s, table=1, n_packets=0, n_bytes=0, in_port={port},dl_src={mac} actions=drop"
+        for port in (2, 11)
+    ]
+    assert list(noted_sources("\n".join(rows))) == [(mac, 2), (mac, 11)]
 
 
 def attribute(kind, data):

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,10 @@ _SET_PATH_DEADLINE_S = 30.0
 
 _LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
 _SOON_S, _SOON_INTERVAL_S, _LATER_INTERVAL_S = 10.0, 0.005, 0.1
-_LEARNED = re.compile(r"^\s*(?P<port>\d+)\s+\d+\s+(?P<mac>(?:[0-9a-f]{2}:){5}[0-9a-f]{2})\s+\S+\s*$", re.MULTILINE)
+_NOTE_SOURCE = "table=0,dl_src={mac},actions=learn(table=1,NXM_OF_ETH_SRC[],NXM_OF_IN_PORT[])"
+"""Add a flow to table 1 for each port at which frames of this address arrive, and output nothing."""
+
+_NOTED_SOURCE = re.compile(r"table=1,.*\bin_port=(?P<port>\d+),dl_src=(?P<mac>(?:[0-9a-f]{2}:){5}[0-9a-f]{2})\b")
 
 _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 """Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
@@ -93,7 +96,9 @@ class BuiltNode(BuiltTopology, Protocol):
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
 
-    def learned(self) -> Mapping[str, str]: ...
+    def note_sources(self, macs: Sequence[str]) -> None: ...
+
+    def sources(self) -> Mapping[str, tuple[str, ...]]: ...
 
     def mac_of(self, bridge: str) -> str:
         """The MAC address of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
@@ -104,9 +109,10 @@ class BuiltNode(BuiltTopology, Protocol):
         """Replace a bridge's flows, all at once, by these in ovs-ofctl(8)'s words; TestbedError with its message."""
 
 
-def learned_ports(fdb_show: str) -> dict[str, int]:
-    """OpenFlow port numbers by MAC address, in small letters, from fdb/show (ovs-vswitchd(8)), but the bridge's own."""
-    return {row["mac"]: int(row["port"]) for row in _LEARNED.finditer(fdb_show)}
+def noted_sources(dump_flows: str) -> Iterator[tuple[str, int]]:
+    """Yield each source address with the OpenFlow number of each port at which its frames arrived."""
+    for row in _NOTED_SOURCE.finditer(dump_flows):
+        yield row["mac"], int(row["port"])
 
 
 def refuse_too_deep(topology: Topology) -> None:
@@ -343,13 +349,20 @@ class BuiltOvsTopology:
             for each in wired.interfaces  # a bond has several numbers
         }
 
-    def learned(self) -> dict[str, str]:
-        learned: dict[str, str] = {}
+    def note_sources(self, macs: Sequence[str]) -> None:
+        """From now on note at which ports frames from these MAC addresses arrive, and forward no frame at all."""
+        flows = [_NOTE_SOURCE.format(mac=mac) for mac in macs]
+        for bridge in self.topology.bridges:
+            self._openflow.replace_flows(bridge, flows)
+
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Every port at which frames of a MAC address arrived since ``note_sources``, by address."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
         for bridge in self.topology.bridges:
             names = self.port_names(bridge)
-            numbers = learned_ports(self._appctl("fdb/show", bridge))
-            learned |= {mac: names.get(number, f"{bridge} port {number}") for mac, number in numbers.items()}
-        return learned
+            for mac, number in noted_sources(self._openflow.dump_flows(bridge)):
+                found[mac].add(names.get(number, f"{bridge} port {number}"))
+        return {mac: tuple(sorted(ports)) for mac, ports in found.items()}
 
     def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
         """Replace the mirrors by OVSDB while the topology is deployed.

@@ -117,8 +117,16 @@ class BuiltNodes:
                 return built.netns(namespace)
         raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
 
-    def learned(self) -> dict[str, str]:
-        return {mac: port for built in self._built.values() for mac, port in built.learned().items()}
+    def note_sources(self, macs: Sequence[str]) -> None:
+        for built in self._built.values():
+            built.note_sources(macs)
+
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for built in self._built.values():
+            for mac, ports in built.sources().items():
+                found[mac] = (*found.get(mac, ()), *ports)
+        return found
 
     def firewall(self) -> dict[str, Sequence[str]]:
         return {name: rules for built in self._built.values() for name, rules in built.firewall().items()}
