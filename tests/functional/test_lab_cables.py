@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import (
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.openflow import connected, links_up
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
@@ -31,6 +32,7 @@ from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
@@ -38,7 +40,7 @@ from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
-from tests.functional.lab_support import generator_of, lab_testbed, veth_cables
+from tests.functional.lab_support import generator_of, lab_testbed, veth_cables, vsctl
 from tests.functional.loss_rig import Silent
 from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root
 
@@ -220,6 +222,38 @@ def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
     assert f"the generator's port p1 ({far[1]}) lost its link 1x meanwhile" in told
     assert trial.result.lost > 0
     assert [reason for reason in calm.result.invalid if reason.code is Reason.LINK_DOWN] == []
+
+
+@needs_hugepages
+def test_a_policer_on_a_port_with_a_driver_of_dpdks() -> None:
+    """Its rx_packets are the driver's, which come before the policer."""
+    with veth_cables(2) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        with lab_of(lab_testbed(near, far, datapath="dpdk"), journal) as (ovs, generator):
+            built = ovs.build(phy2phy())
+            generator.attach(generator_ports(built.topology, built))
+            generator.wait_links_up(5)
+            built.wait_ready(5)
+            there, _ = built.topology.directions
+            generator.learn(Traffic(), built.topology.directions)
+            (p0,) = [interface for interface, name in built.interface_names().items() if name == "p0"]
+            policer = ["ingress_policing_rate=800", "ingress_policing_burst=80"]  # kbit/s, kbit
+            vsctl(ovs.instance.directory, "set", "Interface", p0, *policer)
+            clock = SystemClock()
+            runner = TrialRunner(
+                generator,
+                ovs.collectors(),
+                make_ledger=lambda result, before, after: trial_ledger(built.topology, result, before, after),
+                check_alive=ovs.check_alive,
+                context=Context(Recorder("policer", [], clock), Silent(), clock),
+            )
+            told = runner.run_once(TrialSpec(Traffic(bidirectional=False), 5000, 0.5, (there,))).ledger
+            generator.detach(["p0", "p1"])
+    assert told is not None
+    (policed,) = [line for line in told.lines if line.reason == "ovs_rx_qos_drops"]
+    assert policed.hop == "p0 rx"
+    assert policed.frames == told.lost > 0, ledger_text(told)
+    assert [hop.unexplained for hop in told.paths[0].hops] == [0] * len(told.paths[0].hops), ledger_text(told)
 
 
 def flapped(built: BuiltOvsTopology, far: str) -> None:

@@ -77,6 +77,17 @@ def test_a_meter(rig: LossRig) -> None:
     assert "meter 7 of br0" in ledger_text(told)
 
 
+def test_an_ingress_policer(rig: LossRig) -> None:
+    with rig.deployment(phy2phy()) as live:
+        (p0,) = [interface for interface, name in live.built.interface_names().items() if name == "p0"]
+        live.vsctl("set", "Interface", p0, "ingress_policing_rate=8000", "ingress_policing_burst=800")  # kbit/s, kbit
+        told = live.ledger(CALM_FPS)
+    assert set(losses(told)) == {("p0 rx", "ovs_rx_qos_drops")}
+    assert 0 < told.lost < told.offered
+    assert (told.foreign, told.unexplained) == (0, 0), ledger_text(told)
+    assert [hop.unexplained for hop in told.paths[0].hops] == [0] * 5, ledger_text(told)
+
+
 def test_an_mtu_that_is_too_small(rig: LossRig) -> None:
     narrow = phy2phy()
     narrow = dataclasses.replace(narrow, ports=(narrow.ports[0], dataclasses.replace(narrow.ports[1], mtu=1000)))

@@ -378,6 +378,34 @@ def test_frames_that_a_nic_missed_are_counted_once(version: str) -> None:
     assert (told.lost, told.foreign, told.unexplained) == (1_075, 0, 0)
 
 
+NIC, VHOST, OLD_VHOST = (), ("ovs_tx_retries", "rx_q0_good_packets"), ("ovs_tx_retries",)
+"""Counters by which a kind of port is known: a NIC's, vhost-user's since OVS 3.1, and before."""
+
+
+@pytest.mark.parametrize(("has_counters", "counted"), [(NIC, 10_000), (VHOST, 10_000), (OLD_VHOST, 7_000)])
+def test_policed_frames_are_lost_at_the_port_wherever_it_counts(has_counters: tuple[str, ...], counted: int) -> None:
+    moved = ports(p0__rx_packets=counted, p0__rx_dropped=3_000, p0__ovs_rx_qos_drops=3_000, p1__tx_packets=7_000)
+    moved |= {f"p0.{name}": 0 for name in has_counters}
+    told = told_by(phy2phy(), result((10_000, 0, 7_000)), moved)
+    assert told.lines == (LedgerLine("p0 rx", "ovs_rx_qos_drops", 3_000),)
+    assert [hop.left for hop in told.paths[0].hops] == [10_000, 7_000, 7_000, 7_000, 7_000]
+    assert (told.lost, told.foreign, told.unexplained) == (3_000, 0, 0)
+    assert all(hop.unexplained == 0 for hop in told.paths[0].hops)
+
+
+def test_a_mirror_copies_what_the_policer_let_through() -> None:
+    topology = compose(
+        "m",
+        *(endpoint("p0", "br0"), endpoint("p1", "br0"), monitor("m0", "br0")),
+        *(path("p0", "p1"), mirror("all", "br0", "m0")),
+    )
+    moved = ports(p0__rx_packets=100, p0__rx_dropped=30, p0__ovs_rx_qos_drops=30, p1__tx_packets=70, m0__tx_packets=70)
+    trial = replace(result((100, 0, 70)), monitors=(MonitorCounts("m0", ONE_WAY, "", 70, 0, 0, 0, 0, 4480),))
+    (copies,) = told_by(topology, trial, moved).branches
+    assert (copies.offered, copies.hops[-1].left) == (70, 70)
+    assert all(hop.unexplained == 0 for hop in copies.hops)
+
+
 def has(version: str, reason: DropReason) -> bool:
     return VERSIONS.index(reason.since) <= VERSIONS.index(version) <= VERSIONS.index(reason.until)
 

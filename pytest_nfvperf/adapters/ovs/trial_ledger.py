@@ -190,8 +190,21 @@ def _far_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
         yield PathStage(f"{port} socket", HopKind.KERNEL, arrived - sum(loss.frames for loss in losses), losses)
 
 
+def _taken(port: str, moved: Deltas) -> int | None:
+    """Frames that the datapath got from a port, past its ingress policer; None if the port does not count.
+
+    A DPDK port's ``rx_packets`` has those that its policer dropped: a NIC counts earlier, and so does vhost-user since
+    OVS 3.1. The versions before counted the rest there (``netdev_dpdk_vhost_rxq_recv()``), and nothing by queue.
+    """
+    counted = moved.get(f"{port}.rx_packets")
+    counts_rest = f"{port}.ovs_tx_retries" in moved and f"{port}.rx_q0_good_packets" not in moved
+    if counted is None or counts_rest:
+        return counted
+    return max(0, counted - moved.get(f"{port}.ovs_rx_qos_drops", 0))
+
+
 def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
-    left, unread = moved.get(f"{port}.rx_packets"), moved.get(f"{port}.socket_drops")
+    left, unread = _taken(port, moved), moved.get(f"{port}.socket_drops")
     if unread is None:
         losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
         losses += _named(port, ("rx_errors",), moved)
@@ -228,7 +241,7 @@ def _branches(
         if others and mirror.select_vlan:
             continue
         selected = [
-            moved.get(f"{crossed.entry}.rx_packets")
+            _taken(crossed.entry, moved)
             for passes in routes
             for crossed in passes
             if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)
