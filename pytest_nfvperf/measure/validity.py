@@ -22,6 +22,9 @@ _WAITED = "pmd-sched.kept_off_ns"
 _OWN = "pmd-sched.beside_run_ns"
 """CPU time that the DUT's own main thread took from a PMD. The DUT caused it, so it does not count."""
 
+_OWN_SOCKET = ("socket_drops", "ring_drops", "xdp_drops")
+"""Counters of the far end of a port, where the generator receives by the kernel: it had no room for a frame."""
+
 _WHOLE_NUMBERS = (
     *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
     *("sent_bytes", "received_bytes", "elapsed_ns"),
@@ -174,10 +177,25 @@ def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tup
         if change.name.endswith(LINK_LOSSES) and change.delta > 0:
             port = change.name.removesuffix(LINK_LOSSES)
             reasons.append(InvalidReason(Reason.LINK_DOWN, f"{port} lost its link {change.delta}x meanwhile"))
+    reasons += _unread(result, changes)
     waited, own = (sum(change.delta for change in changes if change.name == name) for name in (_WAITED, _OWN))
     explains = _rate_too_low if result.spec.saturating else _loss_explained
     why = explains(result, max(0, waited - own))
     return (*reasons, InvalidReason(Reason.DUT_CPU_STOLEN, why)) if why else tuple(reasons)
+
+
+def _unread(result: TrialResult, changes: Sequence[CounterDelta]) -> Iterator[InvalidReason]:
+    """Yield a reason for each direction with missing frames, where the kernel dropped frames that we did not read."""
+    moved = {change.name: change.delta for change in changes}
+    for count in result.counts:
+        rx, missing = count.direction.rx, count.sent - count.received
+        dropped = [f"{name} {frames}" for name in _OWN_SOCKET if (frames := moved.get(f"{rx}.far.{name}", 0)) > 0]
+        if dropped and missing > 0:
+            yield InvalidReason(
+                Reason.TESTER_DROPS,
+                f"{count.direction}: the generator did not read its socket on {rx} in time ({', '.join(dropped)}), "
+                f"{missing} frames are missing: send less, or give the generator CPUs of its own",
+            )
 
 
 def _rate_too_low(result: TrialResult, waited_ns: int) -> str:

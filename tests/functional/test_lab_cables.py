@@ -145,11 +145,10 @@ def test_the_bridge_of_the_check_forwards_nothing() -> None:
             built.wait_ready(5)
             there, back = built.topology.directions
             spec = TrialSpec(Traffic(), 1000, 0.2, (there, back))
-            assert [counts.received for counts in generator.run_trial(spec).counts] == [200, 200]
+            assert all(counts.received == counts.sent > 0 for counts in generator.run_trial(spec).counts)
             macs = [port.mac for port in built.topology.ports]
             built.note_sources(macs)
-            assert built.sources() == {}
-            assert [counts.received for counts in generator.run_trial(spec).counts] == [0, 0]
+            assert all(counts.received == 0 < counts.sent for counts in generator.run_trial(spec).counts)
             assert built.sources() == {macs[0]: ("p0",), macs[1]: ("p1",)}
             generator.detach([port.name for port in ports])
 

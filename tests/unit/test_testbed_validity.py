@@ -89,6 +89,19 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
     assert (down.code, down.detail) == (Reason.LINK_DOWN, "p1 lost its link 2x meanwhile")
 
 
+@pytest.mark.parametrize("counter", ["socket_drops", "ring_drops", "xdp_drops"])
+def test_frames_that_the_generator_did_not_read_are_its_own_loss(counter: str) -> None:
+    changes = [CounterDelta(f"{WAY.rx}.far.{counter}", 7, False), CounterDelta(f"{WAY.tx}.far.{counter}", 9, False)]
+    (reason,) = trial_validity.testbed_reasons(trial(8), changes)
+    assert reason.code is Reason.TESTER_DROPS
+    assert reason.detail == (
+        f"{WAY}: the generator did not read its socket on {WAY.rx} in time ({counter} 7), 8 frames are missing: "
+        "send less, or give the generator CPUs of its own"
+    )
+    assert trial_validity.testbed_reasons(trial(0), changes) == (), "they were others' frames"
+    assert trial_validity.testbed_reasons(trial(8), changes[1:]) == ()
+
+
 @pytest.mark.parametrize(
     ("lost_s", "restored_s", "expected"),
     [

@@ -31,7 +31,7 @@ from pytest_nfvperf.model.measure.ledger import (
     ledger_of,
     of_node,
 )
-from pytest_nfvperf.model.topology.frame_route import RouteHop, route
+from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_taken, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, TrialResult, VnfCounts
@@ -190,27 +190,15 @@ def _far_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
         yield PathStage(f"{port} socket", HopKind.KERNEL, arrived - sum(loss.frames for loss in losses), losses)
 
 
-def _taken(port: str, moved: Deltas) -> int | None:
-    """Frames that the datapath got from a port, past its ingress policer; None if the port does not count.
-
-    A DPDK port's ``rx_packets`` has those that its policer dropped: a NIC counts earlier, and so does vhost-user since
-    OVS 3.1. The versions before counted the rest there (``netdev_dpdk_vhost_rxq_recv()``), and nothing by queue.
-    """
-    counted = moved.get(f"{port}.rx_packets")
-    counts_rest = f"{port}.ovs_tx_retries" in moved and f"{port}.rx_q0_good_packets" not in moved
-    if counted is None or counts_rest:
-        return counted
-    return max(0, counted - moved.get(f"{port}.ovs_rx_qos_drops", 0))
-
-
 def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
-    left, unread = _taken(port, moved), moved.get(f"{port}.socket_drops")
+    left, unread = frames_taken(port, moved), moved.get(f"{port}.socket_drops")
     if unread is None:
         losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
         losses += _named(port, ("rx_errors",), moved)
         yield PathStage(f"{port} rx", HopKind.PORT, left, tuple(losses))
         return
-    yield PathStage(f"{port} rx", HopKind.PORT, left)  # a veth's rx_dropped are its peer's tx_dropped
+    policed = tuple(_named(port, ("ovs_rx_qos_drops",), moved))
+    yield PathStage(f"{port} rx", HopKind.PORT, left, policed)  # a veth's rx_dropped are its peer's tx_dropped
     socket_drops = Loss("socket_drops", unread, "OVS did not read its socket in time")
     yield PathStage(f"{port} socket", HopKind.KERNEL, None if left is None else left - unread, (socket_drops,))
 
@@ -241,7 +229,7 @@ def _branches(
         if others and mirror.select_vlan:
             continue
         selected = [
-            _taken(crossed.entry, moved)
+            frames_taken(crossed.entry, moved)
             for passes in routes
             for crossed in passes
             if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)

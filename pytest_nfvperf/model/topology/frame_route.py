@@ -235,6 +235,19 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     )
 
 
+def frames_taken(port: str, moved: Mapping[str, int]) -> int | None:
+    """Frames that the datapath got from a port, past its ingress policer; None if the port does not count.
+
+    A DPDK port's ``rx_packets`` has those that its policer dropped: a NIC counts earlier, and so does vhost-user since
+    OVS 3.1. The versions before counted the rest there (``netdev_dpdk_vhost_rxq_recv()``), and nothing by queue.
+    """
+    counted = moved.get(f"{port}.rx_packets")
+    counts_rest = f"{port}.ovs_tx_retries" in moved and f"{port}.rx_q0_good_packets" not in moved
+    if counted is None or counts_rest:
+        return counted
+    return max(0, counted - moved.get(f"{port}.ovs_rx_qos_drops", 0))
+
+
 def _crossings(
     topology: Topology, result: TrialResult, moved: Mapping[str, int]
 ) -> Iterator[tuple[RouteHop, int | None]]:
@@ -248,4 +261,4 @@ def _crossings(
             raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
         for number, crossed in enumerate(passes):
             known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
-            yield crossed, moved.get(f"{crossed.entry}.rx_packets") if known is None else known
+            yield crossed, frames_taken(crossed.entry, moved) if known is None else known
