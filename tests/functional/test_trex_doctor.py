@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.features.trex import server
+from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, VARIABLE
 from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run, needs_root
@@ -52,6 +55,17 @@ def started(path: Path, netns: str | None, client: str | None = None, **start: o
 
 def said(checks: list[Check], name: str = "TRex server") -> list[tuple[CheckState, str, str]]:
     return [(check.state, check.seen, check.advice) for check in checks if check.name == name]
+
+
+@pytest.mark.skipif(find_spec(CLIENT_PACKAGE) is None, reason="needs PyPI's lbr-trex-client: pip install '.[trex]'")
+def test_a_server_of_today_understands_the_client_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lab file with no client, and no distribution on this machine."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with recorded_server(SESSION) as answering:
+        checks = trex_checks(bed(trex=TrexSpec(rpc_port=answering.rpc_port, event_port=answering.event_port)))
+    ((state, seen, advice),) = said(checks, "TRex client")
+    assert (state, advice) == (CheckState.OK, "")
+    assert re.fullmatch(rf"/.*/{CLIENT_PACKAGE}/interactive, which server v3\.08 understands", seen)
 
 
 @needs_root

@@ -1,7 +1,7 @@
 """The engine against the recorded wire of a real TRex v3.08: handshake, versions, ownership, and a whole trial.
 
-With the server's own client library where NFV_TREX_DIR names one, with PyPI's of 2019 where that is installed (extra
-``trex``), and with a stand-in that speaks the same wire everywhere: what the child and the engine make of it is tested.
+With the server's own client library where NFV_TREX_DIR names one, with PyPI's two (extra ``trex``), and with a stand-in
+that speaks the same wire: what the child and the engine make of it is tested.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.features.trex.child import PYPI, VARIABLE, ChildOptions, connect
+from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, PYPI, VARIABLE, ChildOptions, connect
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
@@ -26,7 +26,13 @@ from tests.functional.trex_support import needs_trex
 from tests.trex_wire import DATA, ERRORS, SESSION, RecordedServer, recorded_server, request_id
 
 STAND_IN = str(Path(__file__).parents[1] / "stand_in_trex")
-LIBRARIES = [pytest.param(STAND_IN, id="stand-in"), pytest.param(os.environ.get(VARIABLE), id="real", marks=needs_trex)]
+_CLIENT = importlib.util.find_spec(CLIENT_PACKAGE)
+needs_client = pytest.mark.skipif(_CLIENT is None, reason="needs PyPI's lbr-trex-client: pip install '.[trex]'")
+REAL = [
+    pytest.param(os.environ.get(VARIABLE), id="real", marks=needs_trex),
+    pytest.param(_CLIENT and str(Path(str(_CLIENT.origin)).parent), id="PyPI", marks=needs_client),
+]
+LIBRARIES = [pytest.param(STAND_IN, id="stand-in"), *REAL]
 PORTS = (GeneratorPort("a", "0", "02:00:00:00:00:0a"), GeneratorPort("b", "1", "02:00:00:00:00:0b"))
 needs_pypi = pytest.mark.skipif(
     importlib.util.find_spec("trex_stl_lib") is None, reason="needs PyPI's trex-stl-lib: pip install '.[trex]'"
@@ -119,8 +125,9 @@ def test_all_libraries_that_were_tried_are_listed(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_pypi
-def test_the_library_of_2019_and_a_server_of_today() -> None:
+def test_the_library_of_2019_and_a_server_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyPI's 0.3 asks by a method of its own, and str() of the error that it raises fails itself."""
+    monkeypatch.setattr("pytest_nfvperf.features.trex.child.client_directories", lambda _spec: [PYPI])
     with recorded_server(ERRORS) as server, run_dir() as directory:
         with pytest.raises(ConfigError) as told:
             connect(spec_of(server, PYPI), directory / "log", ChildOptions())
@@ -128,12 +135,12 @@ def test_the_library_of_2019_and_a_server_of_today() -> None:
     assert "(API type 'STL':  - server: '5.1', client: '4.1')" in str(told.value)
 
 
-@needs_trex
-def test_the_library_of_today_and_a_server_of_2019() -> None:
+@pytest.mark.parametrize("newer", REAL)
+def test_the_library_of_today_and_a_server_of_2019(newer: str) -> None:
     """Servers before v2.31 do not know the method of the handshake, and say so."""
     unknown = request_id(ERRORS, "no_such_method", "raw unknown method")
     with recorded_server(ERRORS, instead={"api_sync_v2": unknown}) as server:
-        error = refusal(server, os.environ[VARIABLE])
+        error = refusal(server, newer)
     assert "the client library do not fit: Mismatch between client and server versions" in str(error)
 
 
@@ -166,8 +173,8 @@ def test_a_server_that_falls_silent(library: str) -> None:
             generator.attach(PORTS[:1])
 
 
-@needs_trex
-def test_the_recorded_trial_is_counted_by_the_real_library() -> None:
+@pytest.mark.parametrize("newer", REAL)
+def test_the_recorded_trial_is_counted_by_the_real_library(newer: str) -> None:
     """Its streams, and the statistics that the server gave, through the library and the child to plain counts."""
     sample = json.loads((DATA / "stats-sample.json").read_text())["final"]
     frame = "02000000000b02000000000a" + "0800" + "00" * 46
@@ -177,7 +184,7 @@ def test_the_recorded_trial_is_counted_by_the_real_library() -> None:
         for port, number, latency in ((0, 10, False), (0, 20, True), (1, 11, False), (1, 21, True))
     ]  # fmt: skip
     with recorded_server(SESSION) as server, run_dir() as directory:
-        link, _ = connect(spec_of(server, os.environ[VARIABLE]), directory / "log", ChildOptions())
+        link, _ = connect(spec_of(server, newer), directory / "log", ChildOptions())
         with closing(link):
             for name, port in (("a", 0), ("b", 1)):
                 link.command("attach", 10.0, name=name, port=port, force=False, route=None)

@@ -25,6 +25,9 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 VARIABLE = "NFV_TREX_DIR"
 """Environment variable: where a TRex distribution is installed."""
 
+CLIENT_PACKAGE = "lbr_trex_client"
+"""Of PyPI's lbr-trex-client: the client library of a server's distribution, which speaks STL 5.1 (servers v3.x)."""
+
 PYPI = ""
 """Stands for PyPI's trex-stl-lib, which speaks STL 4.1, the language of servers of 2019."""
 USUAL_PLACES = (Path("/opt/trex"),)
@@ -40,7 +43,7 @@ _WRITE_CLIENT = "write 'client: DIRECTORY' of the server's own TRex distribution
 _WRONG_CLIENT = {"version_mismatch", "no_client"}
 _REFUSALS = {
     "bad_port": "{server}: {text}; write numbers that it has",
-    "no_client": f"{{text}}; {_WRITE_CLIENT} (the one with t-rex-64), or for servers of 2019: "
+    "no_client": f"{{text}}; {_WRITE_CLIENT} (the one with t-rex-64), or for servers v3.x and those of 2019: "
     "pip install 'pytest-nfvperf[trex]'",
     "version_mismatch": f"{{server}} and the client library do not fit: {{text}}; {_WRITE_CLIENT}",
     "unreachable": "{server} is not there: {text}; start it (./t-rex-64 -i in its directory), or correct "
@@ -68,7 +71,10 @@ _USER_MISTAKES = {
 
 
 def client_directories(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Directories to try, best first, then :data:`PYPI` if it is installed; only the file's, if it names one."""
+    """Directories to try, best first, then :data:`PYPI` if it is installed; only the file's, if it names one.
+
+    A server's own distribution comes before what PyPI has, since a library fits one version of the server.
+    """
     if spec.client:
         return [spec.client]
     named = [spec.trex.start.path] if spec.trex.start else []
@@ -77,8 +83,14 @@ def client_directories(spec: GeneratorSpec, environ: Mapping[str, str] = os.envi
         path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
     ]
     found.sort(key=lambda path: tuple(int(number) for number in re.findall(r"\d+", path.name)), reverse=True)
-    pypi = [PYPI] if find_spec("trex_stl_lib") is not None else []
-    return [*named, *map(str, found), *pypi]
+    return [*named, *map(str, found), *_installed_clients()]
+
+
+def _installed_clients() -> list[str]:
+    """Client libraries of the extra ``trex`` in this environment, the newer one first."""
+    newer = find_spec(CLIENT_PACKAGE)
+    found = [str(Path(newer.origin).parent)] if newer is not None and newer.origin else []
+    return found + ([PYPI] if find_spec("trex_stl_lib") is not None else [])
 
 
 def holds_client(path: Path) -> bool:
@@ -114,7 +126,8 @@ def is_of_dead_run(owner: str) -> bool:
 
 
 def no_client_library() -> ConfigError:
-    return ConfigError(f"no TRex client library was found: {_WRITE_CLIENT}", key="generator.client")
+    advice = f"{_WRITE_CLIENT}, or pip install 'pytest-nfvperf[trex]'"
+    return ConfigError(f"no TRex client library was found: {advice}", key="generator.client")
 
 
 def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
