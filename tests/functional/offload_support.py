@@ -35,8 +35,8 @@ def complaints(library: Path) -> str:
 
 def _preload(library: Path) -> str:
     """Shell lines; a double that has sanitizers needs their libraries before it."""
-    needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
-    names = [f"lib{name}.so" for name in _SANITIZERS if f"[lib{name}.so" in needed]
+    content = library.read_bytes()  # it names what it needs
+    names = [f"lib{name}.so" for name in _SANITIZERS if f"lib{name}.so".encode() in content]
     found = [
         subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True) for name in names
     ]

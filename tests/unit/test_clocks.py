@@ -36,6 +36,7 @@ FOR_PEOPLE = {
     "measure/clocks.py": "when a record was written",
     "features/history/command.py": "a run of a clock that was not set is refused",
     "features/versions/origins.py": "when a version was added",
+    "adapters/ovs/offload.py": "lines of OVS's log have times of it",
     "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",
     "adapters/generators/streams/iperf2.py": "iperf times by it; a step is seen",
 }
