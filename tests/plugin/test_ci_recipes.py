@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from pytest_nfvperf.adapters.host import setup
+from tests.plugin.compare_project import SUITE, sides_project
 from tests.plugin.test_mistakes import project
 from tests.plugin.test_repeat import SEARCH
 
@@ -42,8 +43,12 @@ def recipe(name: str) -> dict[str, Any]:
 SHELLS = {"github": shell_of_github, "gitlab": shell_of_gitlab, "jenkins": shell_of_jenkins}
 
 
-@pytest.mark.parametrize(("name", "schema"), [("github.yml", "github-workflows"), ("gitlab-ci.yml", "gitlab-ci")])
-def test_a_recipe_is_of_the_form_that_its_system_asks_for(name: str, schema: str) -> None:
+FILES = sorted(path.name for path in RECIPES.glob("*.yml"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_recipe_is_of_the_form_that_its_system_asks_for(name: str) -> None:
+    schema = {"github": "github-workflows", "gitlab": "gitlab-ci"}[name.partition(".")[0].partition("-")[0]]
     checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*checker, str(RECIPES / name)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,6 +69,81 @@ def test_a_gate_ends_with_the_runs_status_and_tells_why(system: str, badge: str,
     assert f"**{badge}**" in (pytester.path / "summary.md").read_text()
     assert (pytester.path / "junit.xml").is_file()
     assert (pytester.path / "reports/latest/report.html").is_file()
+
+
+def steps_of(name: str) -> dict[str, str]:
+    """The shell of each named step of a workflow."""
+    (job,) = recipe(name)["jobs"].values()
+    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+
+
+def shell(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-e", "-c", text]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def git(*words: str) -> str:
+    settings = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "init.defaultBranch=main"]
+    return subprocess.run(["git", *settings, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_an_ovs_tree_compares_the_change_with_its_merge_base(pytester: pytest.Pytester) -> None:
+    """The commits of a real tree, a command that notes how it is called, and then a simulated comparison."""
+    git("init", "--quiet")
+    commits = []
+    for number in range(4):
+        if number == 2:
+            git("switch", "--quiet", "--create", "change")
+        git("commit", "--quiet", "--allow-empty", "--message", str(number))
+        commits.append(git("rev-parse", "HEAD"))
+    git("update-ref", "refs/remotes/origin/main", commits[1])
+    environment, notes = pytester.path / "github-env", pytester.path / "notes"
+    noting = pytester.path / ".venv/bin/nfvperf"
+    noting.parent.mkdir(parents=True)
+    noting.write_text(f'#!/bin/sh\necho "$*" >> {notes}\n')
+    noting.chmod(0o755)
+    steps = steps_of("github-ovs-tree.yml")
+    assert shell(steps["Build both commits"], GITHUB_BASE_REF="main", GITHUB_ENV=str(environment)).returncode == 0
+    assert notes.read_text().splitlines() == [f"ovs add git:{commits[at]} --source ." for at in (1, 3)]
+    assert environment.read_text() == f"SIDES=base=git:{commits[1]} change=git:{commits[3]}\n"
+    built = "\n".join(recipe("gitlab-ovs-tree.yml")["datapath comparison"]["script"][:-1])
+    notes.unlink()
+    assert shell(built, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main").returncode == 0
+    assert notes.read_text().splitlines() == [f"ovs add git:{commits[at]} --source ." for at in (1, 3)]
+
+
+def test_an_ovs_tree_fails_if_the_change_is_slower_and_shows_the_table(pytester: pytest.Pytester) -> None:
+    of_64 = 'import pytest\n@pytest.mark.parametrize("size", [64])\ndef test_ndr_pdr(size, '
+    sides_project(pytester, SUITE.replace("def test_ndr_pdr(", of_64))
+    (pytester.path / "acceptance/suites").mkdir(parents=True)
+    (pytester.path / "mine").rename(pytester.path / "acceptance/suites/throughput")
+    (pytester.path / ".venv").symlink_to(Path(sys.prefix))
+    steps = steps_of("github-ovs-tree.yml")
+    done = shell(steps["Compare"], SIDES="base=installed slow=installed")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert shell(steps["Summary"], GITHUB_STEP_SUMMARY="step.md").returncode == 0
+    table = (pytester.path / "step.md").read_text()
+    assert table == (pytester.path / "summary.md").read_text()
+    assert "| ❌ |" in table
+    assert re.search(r"\| slow \| forwarding rate \|.* Mpps \| 0\.8\d+ \(.*\) \|.*\| \*\*slower\*\* \|", table), table
+
+
+def test_a_vendors_history_is_pushed_to_its_branch(pytester: pytest.Pytester) -> None:
+    git("init", "--quiet", "--bare", "remote")
+    git("clone", "--quiet", "remote", "history")
+    git("-C", "history", "switch", "--quiet", "--orphan", "acceptance-history")
+    git("-C", "history", "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    git("-C", "history", "push", "--quiet", "--set-upstream", "origin", "acceptance-history")
+    adding = pytester.path / ".venv/bin/nfvperf"
+    adding.parent.mkdir(parents=True)
+    adding.write_text('#!/bin/sh\n[ "$1 $2" = "history add" ] && touch history/run.json || echo "$@"\n')
+    adding.chmod(0o755)
+    steps = steps_of("github-vendor.yml")
+    kept = shell(steps["Keep the figures, also of a night that failed"], GITHUB_STEP_SUMMARY="step.md")
+    assert kept.returncode == 0, kept.stderr
+    assert git("-C", "remote", "ls-tree", "--name-only", "acceptance-history") == "run.json"
+    assert git("-C", "remote", "log", "-1", "--format=%an %s", "acceptance-history").startswith("acceptance Add 20")
+    assert (pytester.path / "step.md").read_text() == "show --markdown reports/latest\n"
 
 
 def test_all_set_up_alike_and_with_what_there_is() -> None:

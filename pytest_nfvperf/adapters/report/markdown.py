@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.comparison import comparison_rows, heading
 from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
-from pytest_nfvperf.model.display import visible
+from pytest_nfvperf.model.display import MISSING, visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
 from pytest_nfvperf.model.evidence.rig_condition import Grade, rig_condition_of
+from pytest_nfvperf.model.measure.compare import Word
 
 MOST_BYTES = 1_000_000
 """GitHub shows no summary of a step that is longer than 1 MiB."""
@@ -26,6 +29,8 @@ _MARKS = {
 }
 _RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
 _RIG_MARKS: dict[str, str] = {Grade.QUIET: "✅", Grade.DISTURBED: "⚠️", Grade.UNTRUSTED: "⛔"}
+_WORD_MARKS = {Word.FASTER: "✅", Word.SAME: "✅", Word.SLOWER: "❌", Word.CANNOT_TELL: "⚠️"}
+_COMPARED = "| | test | side | metric | baseline | side's | ratio | noise | |\n|---|---|---|---|---|---|---|---|---|"
 _HEAD = "| | test | figures | result |\n|---|---|---|---|"
 
 
@@ -41,7 +46,7 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
         top += [escaped(conclusion.reason), ""]
     if conclusion.advice:
         top += [f"*{escaped(conclusion.advice)}.*", ""]
-    top += [*_facts(run), ""]
+    top += [*_facts(run), "", *_comparison(run, conclusion)]
     rows = [_row(run, test) for test in conclusion.tests]
     return "\n".join([*top, *_fitting(rows, most_bytes - _size(top))]) + "\n"
 
@@ -62,6 +67,23 @@ def _facts(run: RunEvidence) -> list[str]:
     rig = [f"- {escaped(str(did))}"] if did is not None else []
     listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine]
     return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig]
+
+
+def _comparison(run: RunEvidence, conclusion: RunConclusion) -> list[str]:
+    """Of a run that compares versions or settings: what each side is, and the figures that decide."""
+    compared = compared_run(run, conclusion)
+    if compared is None:
+        return []
+    lines = [f"- {escaped(line)}" for line in heading(compared)]
+    rows = [row for row in comparison_rows(compared) if row.decides]
+    if rows:
+        lines += ["", _COMPARED]
+    for row in rows:
+        ratio = row.ratio if row.ratio == MISSING else f"{row.ratio} ({row.interval})"
+        cells = (row.test, row.side, row.metric, row.baseline, row.value, ratio, row.noise)
+        mark = _WORD_MARKS.get(row.word, "⛔")
+        lines.append(f"| {mark} | {' | '.join(map(escaped, cells))} | **{escaped(row.word)}** |")
+    return [*lines, ""]
 
 
 def _row(run: RunEvidence, test: TestConclusion) -> str:
