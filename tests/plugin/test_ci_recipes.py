@@ -17,7 +17,8 @@ from tests.plugin.compare_project import SUITE, sides_project
 from tests.plugin.test_mistakes import project
 from tests.plugin.test_repeat import SEARCH
 
-RECIPES = Path(__file__).parents[2] / "docs/examples/ci"
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "docs/examples/ci"
 SLA = "schema: 1\nrules:\n  - require: {{pdr: '{limit}'}}\n"
 GATES = {"PASS": (">= 3.5 Mpps", 0), "FAIL": (">= 4.5 Mpps", 1), "INCONCLUSIVE": (">= 97 % of baseline", 10)}
 
@@ -48,9 +49,12 @@ FILES = sorted(path.name for path in RECIPES.glob("*.yml"))
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_recipe_is_of_the_form_that_its_system_asks_for(name: str) -> None:
-    schema = {"github": "github-workflows", "gitlab": "gitlab-ci"}[name.partition(".")[0].partition("-")[0]]
+    check_form(RECIPES / name, {"github": "github-workflows", "gitlab": "gitlab-ci"}[re.split(r"[.-]", name)[0]])
+
+
+def check_form(file: Path, schema: str) -> None:
     checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
-    done = subprocess.run([*checker, str(RECIPES / name)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*checker, str(file)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -126,6 +130,20 @@ def test_an_ovs_tree_fails_if_the_change_is_slower_and_shows_the_table(pytester:
     assert table == (pytester.path / "summary.md").read_text()
     assert "| ❌ |" in table
     assert re.search(r"\| slow \| forwarding rate \|.* Mpps \| 0\.8\d+ \(.*\) \|.*\| \*\*slower\*\* \|", table), table
+
+
+def test_the_action_runs_pytest_as_it_is_told_and_shows_the_result(pytester: pytest.Pytester) -> None:
+    check_form(ROOT / "action.yml", "github-actions")
+    project(pytester, SEARCH)
+    (pytester.path / "mine/sla.yaml").write_text(SLA.format(limit=GATES["FAIL"][0]))
+    (pytester.path / ".venv").symlink_to(Path(sys.prefix))
+    *_, measure = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    files = {"GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "step.md"}
+    done = shell(measure["run"], ARGUMENTS="mine -k 'not nothing'", RESULTS="evidence", **files)
+    assert done.returncode == 1, done.stderr
+    assert (pytester.path / "output").read_text() == "status=1\n"
+    assert "**FAIL**" in (pytester.path / "step.md").read_text()
+    assert (pytester.path / "evidence/junit.xml").is_file()
 
 
 def test_a_vendors_history_is_pushed_to_its_branch(pytester: pytest.Pytester) -> None:

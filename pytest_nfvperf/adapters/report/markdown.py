@@ -29,7 +29,7 @@ _MARKS = {
 }
 _RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
 _RIG_MARKS: dict[str, str] = {Grade.QUIET: "✅", Grade.DISTURBED: "⚠️", Grade.UNTRUSTED: "⛔"}
-_WORD_MARKS = {Word.FASTER: "✅", Word.SAME: "✅", Word.SLOWER: "❌", Word.CANNOT_TELL: "⚠️"}
+_WORD_MARKS: dict[str, str] = {Word.FASTER: "✅", Word.SAME: "✅", Word.SLOWER: "❌", Word.CANNOT_TELL: "⚠️"}
 _COMPARED = "| | test | side | metric | baseline | side's | ratio | noise | |\n|---|---|---|---|---|---|---|---|---|"
 _HEAD = "| | test | figures | result |\n|---|---|---|---|"
 
