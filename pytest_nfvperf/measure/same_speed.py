@@ -10,7 +10,7 @@ from functools import cache
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate, interval_rank
+from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate, interval_rank, student_t
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, Paced
 
@@ -93,8 +93,6 @@ def jackknife(
     The interval is by Student's t. None where ``statistic`` has no value of all blocks; half is infinite where it lacks
     a value without one of them, or blocks are too few.
     """
-    from scipy.stats import t  # noqa: PLC0415 - half a second, for who compares only
-
     whole = statistic(range(blocks))
     if whole is None:
         return None
@@ -104,7 +102,7 @@ def jackknife(
         return whole, math.inf
     mean = fmean(known)
     error = math.sqrt((blocks - 1) / blocks * sum((value - mean) ** 2 for value in known))
-    return whole, float(t.ppf((1 + confidence) / 2, blocks - 1)) * error
+    return whole, student_t(confidence, blocks - 1) * error
 
 
 @cache

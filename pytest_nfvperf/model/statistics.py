@@ -252,6 +252,30 @@ def _mann_whitney_counts(n: int, m: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def student_t(confidence: float, freedom: int) -> float:
+    """The value that Student's t stays within, to either side of 0, with this probability.
+
+    Abramowitz and Stegun, 26.7.3 and 26.7.4: a finite series in the angle whose tangent is t over the root of the
+    degrees of freedom. ValueError for a probability that is not between 0 and 1, or no degree of freedom.
+    """
+    if not 0 < confidence < 1 or freedom < 1:
+        raise ValueError(f"no value of Student's t for probability {confidence} and {freedom} degrees of freedom")
+    low, high = 0.0, math.pi / 2
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if _within_angle(middle, freedom) < confidence else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _within_angle(angle: float, freedom: int) -> float:
+    """Probability that t is within this angle, to either side of 0."""
+    odd, cosine = freedom % 2, math.cos(angle)
+    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
+    for power in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= cosine * cosine * (power - 1) / power
+    return 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total
+
+
 def rule_of_three(offered: int) -> float:
     """3 / offered: the bound of the loss ratio at 95 % after no loss (How we measure, rule 5)."""
     if offered < 1:

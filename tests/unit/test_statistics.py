@@ -9,12 +9,14 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from pytest_nfvperf.model.statistics import (
     median_interval,
     ratio_estimate,
     rule_of_three,
     slope_estimate,
+    student_t,
     trend_p_value,
     two_bands,
 )
@@ -204,3 +206,14 @@ class TestSlope:
 
 def _holds(found, truth):
     return found.low <= truth <= found.high
+
+
+@given(confidence=st.floats(0.01, 0.9999), freedom=st.integers(1, 400))
+def test_students_t_is_that_of_scipy(confidence: float, freedom: int) -> None:
+    assert student_t(confidence, freedom) == pytest.approx(float(t.ppf((1 + confidence) / 2, freedom)), rel=1e-8)
+
+
+@pytest.mark.parametrize(("confidence", "freedom"), [(0, 3), (1, 3), (0.95, 0)])
+def test_students_t_refuses_what_has_no_value(confidence: float, freedom: int) -> None:
+    with pytest.raises(ValueError, match="no value of Student's t"):
+        student_t(confidence, freedom)
