@@ -108,7 +108,7 @@ def _below_minimum(goal: Goal, upper_fps: int | None) -> GoalOutcome:
     return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=upper_fps, detail=detail)
 
 
-# MLRsearch (draft-ietf-bmwg-mlrsearch) by FD.io's own package: NDR and PDR in one pass that shares trials.
+# MLRsearch (RFC 9971) by FD.io's own package: NDR and PDR in one pass that shares trials.
 
 
 class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped

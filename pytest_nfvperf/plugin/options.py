@@ -66,7 +66,8 @@ _OPTIONS = {
     ),
     "profile": _one_of(
         "profile",
-        "measuring profile: how long and how often to measure. It is not a traffic profile (default: %(default)s)",
+        "measuring profile: how long and how often to measure. It is not a traffic profile, as TRex has them: "
+        "give these to --nfv-traffic (default: %(default)s)",
     ),
     "sla": _several(
         "FILE",
@@ -204,6 +205,11 @@ def _choice(name: str, given: str) -> str:
     _, values = CHOICES[name]
     if given in values:
         return given
+    if name == "profile" and ("/" in given or given.lower().endswith((".py", ".yaml", ".yml"))):
+        raise pytest.UsageError(
+            f"--nfv-profile: {given} looks like a traffic profile, and this is how long and how often to measure "
+            f"({', '.join(values)}). To send what a file says: --nfv-traffic {given}"
+        )
     from pytest_nfvperf.model.display import did_you_mean, listed  # noqa: PLC0415 - only for a mistake
 
     hint = did_you_mean(given, values)

@@ -191,6 +191,17 @@ def test_an_unknown_profile_is_a_usage_error(suite):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
+@pytest.mark.parametrize("given", ["stl/imix", "imix.py", "gtpu.yaml"])
+def test_a_traffic_profile_as_measuring_profile_is_a_usage_error_that_names_the_right_option(suite, given):
+    result = suite.runpytest_subprocess("--nfv-profile", given)
+
+    says = (
+        "looks like a traffic profile, and this is how long and how often to measure (smoke, quick, gate, full, soak)"
+    )
+    result.stderr.fnmatch_lines([f"*--nfv-profile: {given} {says}. To send what a file says: --nfv-traffic {given}"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
 def test_a_wrong_prefix_is_a_usage_error(suite, tmp_path):
     result = suite.runpytest_subprocess("--nfv-ovs", str(tmp_path))
 

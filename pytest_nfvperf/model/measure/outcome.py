@@ -46,7 +46,7 @@ class SearchStatus(StrEnum):
 class Goal:
     """What is searched for: the highest load whose loss ratio does not exceed ``loss_ratio``.
 
-    Names of fields are MLRsearch's (draft-ietf-bmwg-mlrsearch); times in seconds. ``traffic_class``: the class of a mix
+    Names of fields are MLRsearch's (RFC 9971); times in seconds. ``traffic_class``: the class of a mix
     whose loss decides; "": that of all.
     """
 
@@ -174,7 +174,7 @@ class BackToBack:
     """RFC 9004: longest burst at the maximum rate without loss, N repeats.
 
     Attributes:
-        corrected_buffer_s: implied buffer time corrected by the measured throughput (section 6.4).
+        corrected_buffer_s: implied buffer time corrected by the measured throughput (section 5.4).
         unlimited: even the longest burst lost nothing, so the frames are a lower bound.
         at_least: another reason why they are one: the rig disturbed longer bursts.
     """
