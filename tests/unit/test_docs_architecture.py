@@ -1,4 +1,4 @@
-"""docs/explanation/architecture.md names files that are there."""
+"""docs/explanation/architecture.md and rfc-conformance.md name files that are there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
+CONFORMANCE = (ROOT / "docs/explanation/rfc-conformance.md").read_text()
 IN_PACKAGE = sorted(set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", PAGE)) - {"fixtures/__init__.py"})
 
 
@@ -19,3 +20,10 @@ def test_the_page_names_files() -> None:
 @pytest.mark.parametrize("name", IN_PACKAGE)
 def test_a_named_file_is_there(name: str) -> None:
     assert any((folder / name).exists() for folder in (ROOT, ROOT / "pytest_nfvperf"))
+
+
+def test_the_conformance_page_names_modules_that_are_there() -> None:
+    named = set(re.findall(r"`(pytest_nfvperf/[\w/]+\.py)`", CONFORMANCE))
+
+    assert len(named) >= 8
+    assert not [name for name in sorted(named) if not (ROOT / name).is_file()]
