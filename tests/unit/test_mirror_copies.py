@@ -95,6 +95,11 @@ def test_vnfs_of_others_are_counted_where_their_frames_come_in() -> None:
     assert (found.expected, found.unexplained) == (270, 20)
 
 
+def test_frames_that_a_policer_dropped_are_not_to_be_copied() -> None:
+    found = copy_counts(chain(), result(100, (90, 80), 230), {"p0.ovs_rx_qos_drops": 40})
+    assert (found.expected, found.unexplained) == (230, 0)
+
+
 def test_a_tap_loses_copies_at_the_socket_behind_it() -> None:
     host = vm_chain(2, mirror_output("host"), mirror("m", "br0", "tap0"))
     found = copy_counts(

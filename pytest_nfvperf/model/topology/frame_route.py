@@ -260,5 +260,6 @@ def _crossings(
         if passes is None:
             raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
         for number, crossed in enumerate(passes):
-            known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
+            policed = moved.get(f"{crossed.entry}.ovs_rx_qos_drops", 0)
+            known = max(0, count.sent - policed) if number == 0 else by_vnfs.get(crossed.entry)
             yield crossed, frames_taken(crossed.entry, moved) if known is None else known
