@@ -127,8 +127,9 @@ def test_how_long_a_session_of_bird_is_up_goes_by_its_own_clock(status: str, upt
 
 def test_how_long_a_run_took_is_what_its_process_measured(tmp_path: Path) -> None:
     """Steps: a run whose clock was set back by a year in its middle. Verify: its start, and that it took no year."""
-    run = read_run(write_sample(tmp_path))
+    run = read_run(str(write_sample(tmp_path)))  # a string, as a user types it
     assert isinstance(run, RunEvidence)
+    assert run.path == tmp_path / "evidence.jsonl"
     began, ended = run.started_ns, run.ended_ns
     run.spans_ns = dict.fromkeys(run.spans_ns, (began, began - 365 * 86400 * SECOND))
     run.ends = {}

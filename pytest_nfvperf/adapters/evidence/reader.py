@@ -178,7 +178,7 @@ class RunEvidence:
 
 
 def read_run(
-    path: Path,
+    path: Path | str,
     only: Collection[str] | None = None,
     *,
     steps: bool = True,
@@ -198,6 +198,7 @@ def read_run(
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
     """
+    path = Path(path)
     evidence = RunEvidence(path)
     seen: dict[str, tuple[str, int]] = {}  # file and line of each id
     parts: dict[Hashable, Any] = {}
