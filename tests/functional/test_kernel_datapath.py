@@ -6,12 +6,14 @@ Two namespaces are the ends, as in S2; each bridge in between does MAC learning.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.model.measure.hw_offload import FlowPlace
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.topology.ports import NicKind
@@ -23,6 +25,7 @@ from tests.functional.ovs_support import (
     needs_root,
     phy2phy,
     send_tcp,
+    started_on,
     testbed,
     with_nics,
     with_vlans,
@@ -122,3 +125,26 @@ def test_vlans_part_a_bridge(datapath: Datapath, tags: tuple[int, int], passes: 
         with pytest.raises(TimeoutError):
             send_tcp(*ends, f"{CHAIN_NETWORK}.2", b"x", wait_s=0.5)
     built.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "place"), [("none", FlowPlace.TC), ("skip_hw", FlowPlace.TC), ("skip_sw", FlowPlace.SOFTWARE)]
+)
+def test_flows_that_tc_takes_are_not_in_hardware(
+    datapath: Datapath, journal: Journal, policy: str, place: FlowPlace
+) -> None:
+    """OVS asks tc to offload, and no interface here can: tc keeps what it takes. With skip_sw it may not keep any."""
+    if datapath.info().kind == "linux-bridge":
+        pytest.skip("a Linux bridge has no flows to offload")
+    bed = testbed("system")
+    bed = replace(bed, ovs=replace(bed.ovs, hw_offload=True, tc_policy=policy))
+    with started_on(bed, journal, "tc") as offloading:
+        built = offloading.build(bridge_chain(1, ends="namespace"))
+        built.wait_ready(10)
+        send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK}.2", MEGABYTE)
+        share = built.offload_share()
+        built.close()
+    tcp = [flow for flow in share.flows if "eth_type(0x0800)" in flow.text]
+    assert len(tcp) >= 2, share
+    assert {flow.place for flow in tcp} == {place}, share
+    assert (share.full, share.partial, share.tc_policy) == (0, 0, policy)

@@ -35,7 +35,7 @@ def inner(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     chosen = f"(system and (not test_nodes or {NODES})) or (test_kernel_datapath and linux-bridge)"
     command = pytest_command(*files, _file(nodes), "-k", chosen)
     with clean_run() as journal:
-        yield results(run_in_guest(journal, kernel, command, tmp_path_factory.mktemp("guest"), deadline_s=240))
+        yield results(run_in_guest(journal, kernel, command, tmp_path_factory.mktemp("guest"), deadline_s=360))
 
 
 def _file(suite: ModuleType) -> str:
