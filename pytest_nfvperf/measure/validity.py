@@ -167,7 +167,7 @@ def outage_reasons(outages: Sequence[LinkOutage], began_ns: int) -> tuple[Invali
 
     ``began_ns``: when it began, by ``time.monotonic_ns()``.
     """
-    return tuple(InvalidReason(Reason.LINK_DOWN, f"the DUT's port {outage.text(began_ns)}") for outage in outages)
+    return tuple(outage.reason("the DUT's", began_ns) for outage in outages)
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:

@@ -102,7 +102,7 @@ static uint64_t monotonic_ns(void)
 }
 
 enum {
-	LINK_LOOK_MS = 50, /* from one look at the links of NICs to the next; none comes back that soon */
+	LINK_LOOK_MS = 50, /* from one look at the links of NICs to the next: one that is lost takes longer to come back */
 };
 
 /* When counts are told next. */

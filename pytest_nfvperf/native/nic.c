@@ -206,7 +206,7 @@ bool nic_link_watched(const struct nic *nic)
 	return nic->pci[0] != '\0';
 }
 
-/* A link that went or came since the last look. A device that lost it is up again after a second or more. */
+/* Notes a link that went or came since the last look. */
 void nic_trial_look(struct nic *nic)
 {
 	struct link_outage *last = nic->outage_count > 0 ? &nic->outages[nic->outage_count - 1] : NULL;

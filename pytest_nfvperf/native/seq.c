@@ -9,8 +9,10 @@ struct seq_window *seq_new(uint64_t flows)
 {
 	struct seq_window *window = malloc(sizeof(*window));
 
-	if (window != NULL)
-		*window = (struct seq_window){.flows = flows};
+	if (window == NULL)
+		return NULL;
+	memset(window, 0, sizeof(*window));
+	window->flows = flows;
 	return window;
 }
 

@@ -17,6 +17,7 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 
 
 class Collector(Protocol):
@@ -49,8 +50,7 @@ class LinkOutage:
     Attributes:
         port: of the topology.
         device: what the port is on: a port of the testbed file, or an interface.
-        lost_ns, restored_ns: by ``time.monotonic_ns()``, or from a trial's start; ``restored_ns`` is None while the
-            link is down.
+        lost_ns, restored_ns: by ``time.monotonic_ns()``; ``restored_ns`` is None while there is no link.
     """
 
     port: str
@@ -58,15 +58,19 @@ class LinkOutage:
     lost_ns: int
     restored_ns: int | None = None
 
-    def text(self, began_ns: int) -> str:
-        """Port, when it lost its link, and for how long, of a trial that began at ``began_ns``."""
+    def reason(self, whose: str, began_ns: int) -> InvalidReason:
+        """The reason against a trial that began at ``began_ns``: which port had no link, since when, and for how long.
+
+        ``whose``: "the DUT's" or "the generator's".
+        """
         name = self.port if self.device == self.port else f"{self.port} ({self.device})"
         after_s = (self.lost_ns - began_ns) / 1e9
         lost = f"lost its link {after_s:.1f} s after the trial began"
         when = lost if after_s >= 0 else "had no link as the trial began"
-        if self.restored_ns is None:
-            return f"{name} {when}, and has none yet"
-        return f"{name} {when}, for {(self.restored_ns - self.lost_ns) / 1e9:.1f} s"
+        until = (
+            "and has none yet" if self.restored_ns is None else f"for {(self.restored_ns - self.lost_ns) / 1e9:.1f} s"
+        )
+        return InvalidReason(Reason.LINK_DOWN, f"{whose} port {name} {when}, {until}")
 
 
 @runtime_checkable

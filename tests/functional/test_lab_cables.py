@@ -246,13 +246,13 @@ def test_a_policer_on_a_port_with_a_driver_of_dpdks() -> None:
                 check_alive=ovs.check_alive,
                 context=Context(Recorder("policer", [], clock), Silent(), clock),
             )
-            told = runner.run_once(TrialSpec(Traffic(bidirectional=False), 5000, 0.5, (there,))).ledger
+            ledger = runner.run_once(TrialSpec(Traffic(bidirectional=False), 5000, 0.5, (there,))).ledger
             generator.detach(["p0", "p1"])
-    assert told is not None
-    (policed,) = [line for line in told.lines if line.reason == "ovs_rx_qos_drops"]
+    assert ledger is not None
+    (policed,) = [line for line in ledger.lines if line.reason == "ovs_rx_qos_drops"]
     assert policed.hop == "p0 rx"
-    assert policed.frames == told.lost > 0, ledger_text(told)
-    assert [hop.unexplained for hop in told.paths[0].hops] == [0] * len(told.paths[0].hops), ledger_text(told)
+    assert policed.frames == ledger.lost > 0, ledger_text(ledger)
+    assert [hop.unexplained for hop in ledger.paths[0].hops] == [0] * len(ledger.paths[0].hops), ledger_text(ledger)
 
 
 def flapped(built: BuiltOvsTopology, far: str) -> None:

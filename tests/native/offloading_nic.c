@@ -3,8 +3,9 @@
  * A NIC that offloads flows, without a NIC: a double for tests, preloaded into ovs-vswitchd (ld.so(8), LD_PRELOAD).
  *
  * It takes the place of rte_flow_create, _destroy and _query, and does the work of the hardware in receive callbacks:
- * match a frame, mark it or send it on, with a VLAN tag more or less, count it. Ports are those of any driver, such as af_packet on veth pairs. It
- * shows how OVS and nfvperf deal with offload; it says nothing about the speed of any hardware.
+ * match a frame, mark it or send it on, push or pop a VLAN tag, count it. Ports are those of any driver, such as
+ * af_packet on veth pairs. It shows how OVS and nfvperf deal with offload; it says nothing about the speed of any
+ * hardware.
  *
  * The environment variable OFFLOADING_NIC says how the NIC behaves, by words with commas between:
  *   full           match and act in hardware

@@ -14,7 +14,6 @@ from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, InvalidReason, NicCounts, Reason, TrialSpec
-from pytest_nfvperf.ports.datapath import LinkOutage
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MIN_MTU = 68
@@ -166,11 +165,6 @@ def wait_for_links(
 def link_reasons(down: Sequence[str]) -> list[InvalidReason]:
     """The reason against a trial after which these ports had no link."""
     return [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
-
-
-def outage_reasons(outages: Iterable[LinkOutage]) -> list[InvalidReason]:
-    """Reasons against a trial in which ports had no link, by the generator's own looks; from the trial's start."""
-    return [InvalidReason(Reason.LINK_DOWN, f"the generator's port {outage.text(0)}") for outage in outages]
 
 
 def carrier_losses(ports: Mapping[str, GeneratorPort]) -> dict[str, int]:

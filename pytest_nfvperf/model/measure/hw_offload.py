@@ -176,11 +176,11 @@ class OffloadShare:
 
     def none_in_hardware(self) -> str:
         """One line about flows of which none is in hardware: how many there are, and OVS's reason for each."""
-        told = [f"{self.full} of {self.total} flows offloaded, {self.partial} partially"]
+        parts = [f"{self.full} of {self.total} flows offloaded, {self.partial} partially"]
         for flow in self.flows[:_SHOWN]:
             why = f"OVS says: {flow.reasons[-1]}" if flow.reasons else "OVS logs no reason"
-            told.append(f"{_CALLED[flow.place]}: {flow.text} ({why})")
-        return "; ".join(told)
+            parts.append(f"{_CALLED[flow.place]}: {flow.text} ({why})")
+        return "; ".join(parts)
 
     def _listed(self, place: FlowPlace) -> list[str]:
         flows = [flow for flow in self.flows if flow.place is place]

@@ -19,7 +19,6 @@ from pytest_nfvperf.adapters.generators.checks import (
     check_spec,
     check_traffic,
     link_reasons,
-    outage_reasons,
     parsing_answer,
     wait_for_links,
 )
@@ -245,9 +244,9 @@ class EmbeddedGenerator:
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
         with parsing_answer("nfvperf-gen", answer):
             outages = self._outages(answer)
-            told = {outage.port for outage in outages if outage.restored_ns is None}
-            links = outage_reasons(outages)
-            links += link_reasons([name for name in self._links_down() if name not in told])
+            still_down = {outage.port for outage in outages if outage.restored_ns is None}
+            links = [outage.reason("the generator's", answer["started_ns"]) for outage in outages]
+            links += link_reasons([name for name in self._links_down() if name not in still_down])
             links += carrier_reasons(self._carrier_losses, carrier_losses(self._ports))
             # by the speed and the cost of a frame that this engine has observed so far
             windows = trial_windows(answer, self._speed)
@@ -257,9 +256,15 @@ class EmbeddedGenerator:
             return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, links, windows)
 
     def _outages(self, answer: Mapping[str, Any]) -> list[LinkOutage]:
-        """Times in which a NIC's link was down, counted from the trial's start."""
+        """Times in which a NIC had no link. The engine counts them from the trial's start."""
+        began_ns = answer["started_ns"]
         return [
-            LinkOutage(name, self._devices[name].pci or name, outage["lost_ns"], outage.get("restored_ns"))
+            LinkOutage(
+                name,
+                self._devices[name].pci or name,
+                began_ns + outage["lost_ns"],
+                began_ns + outage["restored_ns"] if "restored_ns" in outage else None,
+            )
             for name, port in answer["ports"].items()
             for outage in port.get("link_outages", ())
         ]
