@@ -33,6 +33,8 @@ COMPANION_MIB = 128
 """Hugepages of a companion generator, which serves one topology, MiB."""
 SHARED_SKIPPED_RATIO = 0.04
 """Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
+SHARED_NICE = -10
+"""Priority of a generator's polling threads on a shared CPU: leaves this process and OVS some 10 % of it each."""
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 _PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
 
@@ -117,11 +119,13 @@ class EmbeddedSide:
         return HUGEPAGES_MIB if self._testbed.hugepages_mib else 0
 
     def _options(self, machine: ReservedMachine) -> EngineOptions:
-        policy = ValidityPolicy()
-        if self._testbed.cpus.shared:  # skipped frames are still reported, and subtracted from the load
-            policy = ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO)
         env = {TAG_VARIABLE: machine.journal.tag}
-        return EngineOptions(pci=self._interfaces.pci, env=env, policy=policy, witness_cpus=self.polling_cpus())
+        options = EngineOptions(pci=self._interfaces.pci, env=env, witness_cpus=self.polling_cpus())
+        if not self._testbed.cpus.shared:
+            return options
+        # Skipped frames are still reported, and subtracted from the load. To sample a soak twice a second takes 6 % of
+        # a core: beside the usual priority of polling threads there would be 3 %, and samples came seconds late.
+        return replace(options, policy=ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO), nice=SHARED_NICE)
 
     def _measure_ceiling(self, machine: ReservedMachine, traffic: AnyTraffic) -> Ceiling:
         """Measure with the CPUs near if possible. A ceiling of far CPUs, or of one core's, is not cached for long."""
@@ -133,14 +137,18 @@ class EmbeddedSide:
             trip = placement.settle(generator)
             disturbed.append(placement.slow or (trip is not None and placement.is_far(trip)))
 
+        looping = loop_cpu(cpus, read_cpus())
+        options = replace(self._options(machine), kept_speed=_core_speeds(machine))
+        if looping in cpus.housekeeping:  # beside the loop's priority, this process would get 3 % of its CPU
+            options = replace(options, nice=0)
         rig = LoopRig(
             build.find(),
             cpus=cpus.generator,
             control_cpus=cpus.housekeeping,
-            loop_cpu=loop_cpu(cpus, read_cpus()),
+            loop_cpu=looping,
             run_dir=machine.journal.directory,
             hugepages_mib=self._hugepages_mib,
-            options=replace(self._options(machine), kept_speed=_core_speeds(machine)),
+            options=options,
         )
         fps = measure_ceiling(rig, traffic, settle)
         placement.close()
@@ -157,7 +165,7 @@ def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
     """The CPU on which the ceiling's looping process polls: the DUT's first.
 
     The system's OVS has placed its PMDs itself. If the testbed file names no CPUs for them, take one without an
-    owner, or housekeeping's, which sleeps meanwhile.
+    owner, or housekeeping's, which has little to do meanwhile.
 
     Raises:
         ConfigError: the generator has them all.
