@@ -85,15 +85,15 @@ def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
     ``known``: labels of the collected tests.
     """
     for rule in sla.rules:
-        relations = [name for _, limit in rule.require for name, _ in limit.relative_to or ()]
-        for name in [*(name for name, _ in rule.where), *relations]:
+        relations = [("require", name) for _, limit in rule.require for name, _ in limit.relative_to or ()]
+        for key, name in [*((f"where.{name}", name) for name, _ in rule.where), *relations]:
             if name not in known and name not in SELECTORS:
                 own = sorted(set(known) - set(SELECTORS))
                 hint = did_you_mean(name, [*SELECTORS, *own])
                 also = f"; labels of the collected tests: {listed(own)}" if own else ""
                 return ConfigError(
-                    f"{rule.source}: unknown selector '{name}'{hint} (known: {listed(SELECTORS)}{also}); a test has "
-                    "the labels of its parameters and of its nfv markers"
+                    f"{rule.source}.{key}: unknown selector '{name}'{hint} (known: {listed(SELECTORS)}{also}); a test "
+                    "has the labels of its parameters and of its nfv markers"
                 )
     return None
 

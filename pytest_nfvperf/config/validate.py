@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import cache, partial, reduce
 from operator import or_
@@ -296,7 +297,8 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         holder, key = _model_at(model, path[:-1]), str(path[-1])
         known = [field.alias or name for name, field in holder.model_fields.items()] if holder else []
-        return f"unknown key {key!r}{did_you_mean(key, known)} (known here: {listed(known)})"
+        hint = did_you_mean(key, known) or _known_elsewhere(model, key)
+        return f"unknown key {key!r}{hint} (known here: {listed(known)})"
     if kind == "literal_error":
         expected = [choice.strip("'") for choice in details["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         return f"must be {' or '.join(expected)}, not {given!r}{did_you_mean(str(given), expected)}"
@@ -306,6 +308,22 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {given!r}"
     return f"{details['msg'].removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {given!r}")
+
+
+def _known_elsewhere(model: type[BaseModel], key: str) -> str:
+    """``, did you mean generator.engine?``: where else in the file such a key belongs; "" if nowhere."""
+    places = list(_places_of(model, key, ()))
+    return f", did you mean {' or '.join(map(show_path, places[:2]))}?" if places else ""
+
+
+def _places_of(model: type[BaseModel], key: str, path: KeyPath) -> Iterator[KeyPath]:
+    for name, field in model.model_fields.items():
+        here = (*path, field.alias or name)
+        if here[-1] == key:
+            yield here
+        below = _model_in(field.annotation)
+        if below is not None:
+            yield from _places_of(below, key, here)
 
 
 def _example(model: type[BaseModel], path: KeyPath) -> str:

@@ -17,6 +17,10 @@ from pytest_nfvperf.model.errors import ConfigError
 MISSPELT = 0.89
 """So similar that it can hardly be a word of its own: one letter wrong in seven, but not ``flow`` for ``flows``."""
 
+_SLIP = 0.8
+"""From here on two words differ by a slip, and not by what they mean."""
+_WORDS, _SHORTEST_WORD = re.compile(r"[a-z0-9]+"), 3
+
 _WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
 """Where a text may be cut: after a space or a sign that joins words, as in paths and names, and before a bracket."""
 _LEAST_KEPT = 0.5
@@ -71,10 +75,28 @@ _TIMES = 10
 
 
 def did_you_mean(written: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``, did you mean 'pmd_cpus'?`` or nothing. Compares without regard to case."""
+    """``, did you mean 'pmd_cpus'?`` or nothing. Compares without regard to case.
+
+    A slip of the fingers comes first, then names of several words that have the written ones (``loss`` for
+    ``loss_ratio``). A ``cutoff`` above the usual one looks for slips only.
+    """
     names = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(written.lower(), names, n=2, cutoff=cutoff)
+    close = difflib.get_close_matches(written.lower(), names, n=2, cutoff=max(cutoff, _SLIP))
+    if not close and cutoff < _SLIP:
+        close = _names_with_words(written.lower(), names)
+        close = close or difflib.get_close_matches(written.lower(), names, n=2, cutoff=cutoff)
     return f", did you mean {' or '.join(repr(names[name]) for name in close)}?" if close else ""
+
+
+def _names_with_words(written: str, names: Iterable[str]) -> list[str]:
+    """Names with all words of the written one, else those that begin with its last; the most similar two."""
+    words = set(_WORDS.findall(written))
+    if not words or min(map(len, words)) < _SHORTEST_WORD:
+        return []
+    with_all = [name for name in names if words <= set(_WORDS.findall(name))]
+    last = _WORDS.findall(written)[-1]
+    found = with_all or [name for name in names if _WORDS.findall(name)[:1] == [last]]
+    return difflib.get_close_matches(written, found, n=2, cutoff=0.0)
 
 
 def listed(known: Iterable[str]) -> str:

@@ -18,8 +18,16 @@ from pytest_nfvperf.model.display import folded
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKERS, TESTBED_PARAMETER, is_measuring
-from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options
-from pytest_nfvperf.plugin.output import EndParts, ResultLines, attach, make_junit_writable, parts_of, terminal_of
+from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options, refuse_misspelt_options
+from pytest_nfvperf.plugin.output import (
+    EndParts,
+    ResultLines,
+    attach,
+    explain_missing_fixture,
+    make_junit_writable,
+    parts_of,
+    terminal_of,
+)
 from pytest_nfvperf.plugin.run_state import (
     ADOPTED_KEY,
     OPTIONS_KEY,
@@ -50,6 +58,11 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     from pytest_nfvperf.plugin import hookspecs  # noqa: PLC0415 - only now is the plugin manager there
 
     pluginmanager.add_hookspecs(hookspecs)
+
+
+@pytest.hookimpl(trylast=True)  # conftests add options, too
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    refuse_misspelt_options(parser, args)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -220,7 +233,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show SLA tables and testbed errors without a traceback through our code."""
     if not _is_recorded(item):
-        return (yield)
+        report = yield
+        explain_missing_fixture(report, item.config)
+        return report
     from pytest_nfvperf.plugin import phases  # noqa: PLC0415
 
     session = session_of(item.config)
@@ -231,6 +246,7 @@ def pytest_runtest_makereport(
         skipped = pytest.skip.Exception(str(call.excinfo.value)).with_traceback(call.excinfo.tb)
         call.excinfo = pytest.ExceptionInfo.from_exception(skipped)
     report = yield
+    explain_missing_fixture(report, item.config)
     phases.explain(item, call, report, session)
     found = phases.finish(item, report, session) if call.when == "teardown" else None
     if is_measuring(item) and not session.options.plan:

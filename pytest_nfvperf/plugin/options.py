@@ -148,6 +148,18 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(f"--nfv-{name}", **attributes)
 
 
+def refuse_misspelt_options(parser: pytest.Parser, args: Sequence[str]) -> None:
+    """Raise a UsageError with the nearest option for a ``--nfv-`` option that nobody has added."""
+    groups = [*parser._groups, parser._anonymous]
+    known = {name for group in groups for option in group.options for name in option.names()}
+    for written in (argument.partition("=")[0] for argument in args):
+        if written.startswith("--nfv-") and written not in known:
+            from pytest_nfvperf.model.display import did_you_mean  # noqa: PLC0415 - only for a mistake
+
+            hint = did_you_mean(written, [name for name in known if name.startswith("--nfv-")])
+            raise pytest.UsageError(f"there is no option {written}{hint or '.'} All are in docs/reference/options.md")
+
+
 def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | None]:
     """The options of this run, and the first mistake in them.
 

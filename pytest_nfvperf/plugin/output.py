@@ -9,6 +9,7 @@ a file or a pipe. Workers of xdist attach their findings to their reports, so th
 
 from __future__ import annotations
 
+import ast
 import sys
 import traceback
 import warnings
@@ -38,6 +39,7 @@ PARTS_KEY = pytest.StashKey["EndParts"]()
 _HOOKS_OF_THE_END = ("pytest_sessionfinish", "pytest_terminal_summary", "pytest_unconfigure")
 _LONGEST = 400
 _WIDTH = 80
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 class Terminal:
@@ -285,6 +287,29 @@ class IsolatedSink:
 def attach(report: pytest.TestReport, findings: Findings | None = None) -> None:
     """Mark the report of a measuring test. The last report of a test carries its findings."""
     setattr(report, FINDINGS, findings._asdict() if findings else {})
+
+
+CONFTEST_LINE = 'pytest_plugins = ["pytest_nfvperf.fixtures.all"]'
+"""What a project's top conftest.py needs, to have our fixtures."""
+
+
+def explain_missing_fixture(report: pytest.TestReport, config: pytest.Config) -> None:
+    """Say what to write where pytest found no fixture of a name that is one of ours."""
+    shown, name = report.longrepr, getattr(report.longrepr, "argname", None)
+    lines = getattr(shown, "errorstring", "").split("\n")
+    if not name or not lines[0].endswith(" not found") or name not in _our_fixtures():
+        return
+    file = config.rootpath / "conftest.py"
+    what = f"add this line to {file}" if file.is_file() else f"write {file} with this line"
+    lines.insert(1, f"'{name}' comes with pytest_nfvperf: {what}:\n{CONFTEST_LINE}")
+    setattr(shown, "errorstring", "\n".join(lines))  # noqa: B010 - a class of pytest's own
+
+
+def _our_fixtures() -> set[str]:
+    """Names of all fixtures of the package, read without importing them: this project may need none of it."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in _FIXTURES.glob("*.py")]
+    functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {one.name for one in functions if any("fixture" in ast.unparse(mark) for mark in one.decorator_list)}
 
 
 class ResultLines:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from user_project import CONFTEST
+
+from pytest_nfvperf.plugin.output import _our_fixtures
 
 SIMULATED = """
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -203,3 +206,51 @@ def test_results_on_a_full_disk(pytester, tmp_path):
     assert "INTERNALERROR" not in shown
     assert "(--nfv-results)" in shown
     assert result.ret in {4, 11}
+
+
+@pytest.mark.parametrize("conftest", ["write {} with this line", "add this line to {}"], ids=["none", "another"])
+def test_each_fixture_of_ours_that_is_not_there_says_what_conftest_needs(pytester, conftest):
+    if conftest.startswith("add"):
+        pytester.makeconftest("import pytest\n@pytest.fixture\ndef rig(phy2phy): pass")
+    # Whoever takes nfv_session itself measures: that run needs a testbed before it needs the fixture.
+    ours = [*sorted(_our_fixtures() - {"nfv_session"}), "rig"] if conftest.startswith("add") else ["phy2phy"]
+    pytester.makepyfile("\n".join(f"def test_{at}({name}): pass" for at, name in enumerate(ours)))
+
+    text = pytester.runpytest().stdout.str()
+
+    file = conftest.format(pytester.path / "conftest.py")
+    for name in ours:
+        wanted = "phy2phy" if name == "rig" else name
+        assert f"fixture '{wanted}' not found\n>       '{wanted}' comes with pytest_nfvperf: {file}:\n" in text
+    assert text.count('>       pytest_plugins = ["pytest_nfvperf.fixtures.all"]\n') == len(ours)
+
+
+def test_the_names_of_our_fixtures_are_those_that_pytest_knows(pytester):
+    pytester.makeconftest(CONFTEST)
+    listed = pytester.runpytest("--fixtures", "-q", "-v").stdout.str()
+
+    known = set(re.findall(r"^(\w+)(?: \[\w+ scope\])? -- \S*pytest_nfvperf/fixtures/", listed, re.MULTILINE))
+    assert known == _our_fixtures()
+    assert {"phy2phy", "search", "sla", "deploy", "study", "profile"} <= known
+
+
+def test_a_fixture_of_nobody_stays_pytests_own_error(pytester):
+    pytester.makepyfile("def test_it(phy2phi): pass")
+
+    text = pytester.runpytest().stdout.str()
+
+    assert "fixture 'phy2phi' not found" in text
+    assert "pytest_nfvperf" not in text.split("ERRORS")[1]
+
+
+def test_a_misspelt_option_is_named_with_the_nearest(pytester):
+    pytester.makeconftest("def pytest_addoption(parser):\n    parser.addoption('--nfv-own')\n")
+    pytester.makepyfile("def test_it(): pass")
+
+    assert pytester.runpytest("--nfv-own", "1").ret == 0
+    refused = pytester.runpytest("--nfv-profil=gate")
+
+    assert refused.ret == 4
+    refused.stderr.fnmatch_lines(
+        ["ERROR: there is no option --nfv-profil, did you mean '--nfv-profile' or *? All are in docs/*"]
+    )

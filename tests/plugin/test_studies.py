@@ -92,7 +92,7 @@ def test_a_label_that_no_test_has_ends_the_run_before_it_begins(chain):
     result = chain("where: {tsoo: on}, require: {forwarding_rate: '>= 1 Mpps'}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*sla.yaml:2: rules[[]0]: unknown selector 'tsoo', did you mean 'tso'*"])
+    result.stderr.fnmatch_lines(["*sla.yaml:2: rules[[]0].where.tsoo: unknown selector 'tsoo', did you mean 'tso'*"])
 
 
 def test_a_rule_on_a_subject_that_no_test_compares_matches_nothing(chain, pytester):

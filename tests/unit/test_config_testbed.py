@@ -303,3 +303,17 @@ def test_numa_from_sysfs(tmp_path):
 def test_a_port_without_cable_is_a_warning():
     _, warnings = parse(LAB.replace(", [generator.1, dut.dpdk1]", ""))
     assert warnings == ("port 'dpdk1' is in no link: no generator port is cabled to it",)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("dut: {generator_cpus: 1}", "unknown key 'generator_cpus' (known here: ovs, ports, bonds)"),
+        ("dut: {pmd: 1}", "unknown key 'pmd', did you mean cpus.pmd? (known here: ovs, ports, bonds)"),
+        ("instance: private", "instance: unknown key 'instance', did you mean dut.ovs.instance? (known here: schema,"),
+    ],
+)
+def test_a_key_in_the_wrong_section_is_sent_to_its_own(line, told):
+    with pytest.raises(ConfigError) as caught:
+        parse_testbed(f"schema: 1\nname: x\n{line}\n", cores=2)
+    assert told in str(caught.value)

@@ -9,7 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.units import BIT_RATE, FRAME_RATE, TIME_NS, quantity
+from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.display import (
+    MISSPELT,
+    did_you_mean,
     format_against,
     format_bps,
     format_cores,
@@ -126,3 +129,26 @@ def test_what_differs_is_never_shown_alike(unit, value, by):
     other = value * (1 + by)
     assume(value >= {"bytes": 1024, "frames": 1, "cores": 1}.get(unit, 0))  # parts of a byte are nobody's limit
     assert format_against(value, other, unit) != format_against(other, value, unit)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("nrd", ", did you mean 'ndr'?"),
+        ("loss", ", did you mean 'loss_ratio'?"),
+        ("packet_loss", ", did you mean 'loss_ratio'?"),
+        ("MAX-latency", ", did you mean 'latency_max'?"),
+        ("p99", ", did you mean 'latency_p99' or 'load_latency_p99'?"),
+        ("lost_frame", ", did you mean 'lost_frames'?"),
+        ("x", ""),
+        ("", ""),
+    ],
+)
+def test_a_word_of_a_name_finds_it_as_a_slip_does(written, meant):
+    assert did_you_mean(written, METRICS) == meant
+
+
+def test_whoever_asks_for_slips_gets_no_name_that_only_shares_a_word():
+    assert did_you_mean("loss", METRICS, MISSPELT) == ""
+    assert did_you_mean("topologi", ["topology"], MISSPELT) == ""
+    assert did_you_mean("frame_sise", ["frame_size"], MISSPELT) == ", did you mean 'frame_size'?"
