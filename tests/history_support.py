@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,63 @@ def series(values: Sequence[float], bounds: Sequence[str] = (), metric: str = "p
     figures = [HistoryFigure(metric, "pps", value, bound=bound) for value, bound in zip(values, each, strict=True)]
     points = tuple(SeriesPoint(entry(number, figure), figure) for number, figure in enumerate(figures, 1))
     return FigureSeries("throughput/test_rate", "throughput/test_rate", metric, "pps", "", 1, points)
+
+
+SUBJECTS = [
+    {"suite": "throughput", "test": "test_ndr_pdr", "topology": topology, "frame_size": size}
+    for topology in ("phy2phy", "pvp")
+    for size in ("64", "512", "1518")
+]
+NOISY_WEEKS = (range(20, 27), range(50, 57))
+"""Numbers of the runs, from 0, in which the rig was disturbed."""
+
+PLANTED = {14: {"ovs": ("3.2.1", "3.3.0")}, 32: {"dpdk": ("23.11.1", "24.11.0")}, 45: {"kernel": ("6.1.0", "6.12.0")}}
+"""By the first run after it, what changed, before and after; what changes at other runs moves nothing."""
+
+_HARMLESS = {8: ("nfvperf", "0.2"), 16: ("nfvperf", "0.3"), 30: ("kernel", "6.1.0"), 47: ("nfvperf", "0.4")}
+
+
+def sixty_runs(seed: int = 1) -> list[HistoryEntry]:
+    """A run a night, six subjects with five metrics each: planted changes, noisy weeks, and a new test at the end."""
+    chance = random.Random(seed)
+    versions = {"ovs": "3.2.1", "dpdk": "23.11.1", "kernel": "6.0.0", "nfvperf": "0.1"}
+    entries = []
+    for number in range(60):
+        versions |= {name: new for name, (_, new) in PLANTED.get(number, {}).items()}
+        versions |= dict([_HARMLESS[number]]) if number in _HARMLESS else {}
+        slower = chance.uniform(0, 0.25) if any(number in week for week in NOISY_WEEKS) else 0.0
+        subjects = [SubjectFigures(labels, _nightly(chance, labels, number, slower)) for labels in SUBJECTS]
+        if number > 55:
+            new = {"suite": "mirror", "test": "test_rate", "topology": "phy2phy", "frame_size": "64"}
+            subjects.append(SubjectFigures(new, (HistoryFigure("mirror_rate", "pps", 3e6),)))
+        day = datetime.fromtimestamp(START_NS / 1e9, UTC) + timedelta(days=number)
+        started_ns = int(day.timestamp()) * 10**9
+        run, when = f"{day:%Y%m%d}-013000-{4000 + number}", f"{day:%Y-%m-%d} 01:30"
+        entries.append(
+            HistoryEntry(
+                run, when, started_ns, "accepted", "lab", dict(versions), tuple(subjects), {"cpu_model": "EPYC"}
+            )
+        )
+    return entries
+
+
+def _nightly(chance: random.Random, labels: Mapping[str, str], number: int, slower: float) -> tuple[HistoryFigure, ...]:
+    """``slower``: share by which a disturbance slows this run; it hits each figure more or less."""
+    size, pvp = int(labels["frame_size"]), labels["topology"] == "pvp"
+    rate = 7.3e6 * (0.42 if pvp else 1.0) * (64 / size) ** 0.2
+    rate *= 0.92 if number >= 14 and pvp else 1.0
+    rate *= 1.06 if number >= 45 and not pvp else 1.0
+    rate *= 1 - slower * chance.uniform(0.7, 1.3)
+    cost = 280 * (2.2 if pvp else 1.0) * (1.09 if number >= 14 and pvp else 1.0) / (1 - slower)
+    latency = 42_000 * (1.25 if number >= 32 else 1.0) * (1 + 4 * slower * chance.uniform(0.5, 1.5))
+    ndr, pdr = (rate * share * chance.gauss(1, 0.01) for share in (1.0, 1.05))
+    return (
+        HistoryFigure("ndr", "pps", ndr, low=ndr * 0.99, high=ndr * 1.01),
+        HistoryFigure("pdr", "pps", pdr, low=pdr * 0.99, high=pdr * 1.01),
+        HistoryFigure("latency_p99", "ns", latency * chance.gauss(1, 0.04), "50 % of pdr"),
+        HistoryFigure("cycles_per_packet", "cycles", cost * chance.gauss(1, 0.008)),
+        HistoryFigure("dut_cpu_seconds", "s", 10.0 * cost / 280 * chance.gauss(1, 0.02)),
+    )
 
 
 def write_run(

@@ -10,13 +10,10 @@ from matplotlib.figure import Figure
 from pytest_nfvperf.adapters.report.chart import Chart
 from pytest_nfvperf.adapters.report.charts import latency_chart, loss_chart, soak_chart
 from pytest_nfvperf.adapters.report.picture import picture
-from pytest_nfvperf.features.history.page import history_chart
-from pytest_nfvperf.features.history.series import Watched
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series
 from pytest_nfvperf.model.measure.soak_series import summarise
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from tests.history_support import series
 from tests.sample_soak import PLAN, soak_table
 
 
@@ -28,14 +25,6 @@ def drawn(chart: Chart | None) -> Figure:
     figure.savefig(file, format="svg")
     assert file.getvalue()
     return figure
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, 4e6])
-@pytest.mark.parametrize("runs", [1, 2, 9])
-def test_a_history_of_one_value(value: float, runs: int) -> None:
-    figure = drawn(history_chart(Watched(series([value] * runs, metric="loss_ratio"))))
-    low, high = figure.axes[0].get_ylim()
-    assert low < value < high
 
 
 @pytest.mark.parametrize("samples", [1, 2, 1000])

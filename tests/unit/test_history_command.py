@@ -221,10 +221,10 @@ def test_a_table_and_a_page(history: Nfvperf, capsys: pytest.CaptureFixture[str]
     (row,) = [line for line in out.splitlines() if line.lstrip().startswith("throughput/test_rate")]
     assert " ".join(row.split()[2:]) == "64 forwarding_rate 1 9 4.00 Mpps 3.51 Mpps -12.4% at run-08"
     page = Path("reports/history.html").read_text()
-    assert page.count("<svg") == 1
-    assert 'aria-label="throughput/test_rate phy2phy 64, forwarding_rate"' in page
-    assert "-12.4%" in page
-    assert '<li class="fail">worse: throughput/test_rate' in page
+    assert page.count('<svg class="spark"') == 2, "one of the cause, one of the series"
+    assert '"name":"throughput/test_rate phy2phy 64, forwarding_rate"' in page
+    assert '<span class="sized fail">-12.4%</span> forwarding_rate' in page
+    assert "nothing that is known: the same versions before and after" in page
 
 
 def test_a_file_of_a_history_is_a_baseline(history: Nfvperf) -> None:

@@ -6,11 +6,21 @@ All values are logarithms, so that a step is a share of the level before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 
-from pytest_nfvperf.features.history.series import ABOUT, AT_LEAST, AT_MOST, LEAST_RUNS, SMALLEST, FigureSeries, Step
+from pytest_nfvperf.features.history.series import (
+    ABOUT,
+    AT_LEAST,
+    AT_MOST,
+    LEAST_RUNS,
+    NEAR,
+    SMALLEST,
+    FigureSeries,
+    Step,
+)
 from pytest_nfvperf.model.errors import ConfigError
 
 _SIGNIFICANCE = 0.04
@@ -23,32 +33,122 @@ _NO_NOISE = 0.001
 """Smallest standard deviation, as a share: figures that repeat to the last digit show a step, not infinity."""
 
 _MAD_TO_SIGMA = 1.4826
+_WINDOW, _RESTLESS = 6, 3
+"""Differences from run to run that are looked at together; with so many large ones the runs between are disturbed."""
+
+_LARGE = 2.5
+"""A difference is large above so many usual ones. A step is one of them; a run that strays makes two."""
+
+_MOST_DISTURBED = 1 / 3
+"""Largest share of disturbed runs: if more scatter, nothing says which of them are the usual ones."""
+
 _TESTS = 2
 """Tests of each place: Student's t is the stronger one with two runs on a side, ranks if a run strays."""
 
 _NO_RUPTURES = "change points need ruptures: pip install 'pytest-nfvperf[history]'"
 
 
-def steps(series: FigureSeries, smallest: float = SMALLEST) -> list[Step]:
-    """The steps of a series, the oldest first; none if it is too short.
+def disturbed_runs(several: Sequence[FigureSeries], smallest: float = SMALLEST) -> frozenset[str]:
+    """Ids of runs in which most series scatter much more than in the others: a disturbed rig says nothing of levels.
 
-    ``series``: of values above 0. ``smallest``: share below which a difference of medians is no step.
+    ``several``: all series of one machine, of values above 0. A step is one large difference from run to run in many
+    series; a noisy week has several in a row.
+    """
+    scatter: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for series in several:
+        logs = [math.log(value) for value in series.values]
+        apart = [abs(later - earlier) for earlier, later in pairwise(logs)]
+        usual = max(_NO_NOISE, median(apart or [0.0]))
+        for point, difference in zip(series.points[1:], apart, strict=True):
+            scatter.setdefault((point.run.started_ns, point.run.run), []).append((difference / usual, difference))
+    runs = [run for _, run in sorted(scatter)]
+    relative, shares = ([median(each[part] for each in scatter[key]) for key in sorted(scatter)] for part in (0, 1))
+    if len(runs) < 2 * _WINDOW:
+        return frozenset()
+    limit, least = _LARGE * median(relative), math.log1p(smallest)
+    large = [one > limit and share > least for one, share in zip(relative, shares, strict=True)]
+    disturbed: set[str] = set()
+    for start in range(len(runs) - _WINDOW + 1):
+        here = [place for place in range(start, start + _WINDOW) if large[place]]
+        if len(here) >= _RESTLESS:
+            disturbed.update(runs[here[0] : here[-1]])
+    return frozenset(disturbed) if len(disturbed) <= _MOST_DISTURBED * len(runs) else frozenset()
+
+
+def steps_among(
+    several: Sequence[FigureSeries], smallest: float = SMALLEST, disturbed: Mapping[int, frozenset[str]] | None = None
+) -> list[list[Step]]:
+    """The steps of each series. A step that few series have must be clear, the more so the more series there are.
+
+    The p-values of the steps of all series beside one another must together be below the significance by Simes' test
+    for as many hypotheses as there are series.
+
+    ``disturbed``: ``disturbed_runs`` of each machine, by its number.
 
     Raises:
         ConfigError: ruptures is not installed.
     """
-    if len(series.points) < LEAST_RUNS:
+    left_out = [(disturbed or {}).get(series.machine, frozenset()) for series in several]
+    found = [steps(series, smallest, out) for series, out in zip(several, left_out, strict=True)]
+    runs = sorted({(point.run.started_ns, point.run.run) for series in several for point in series.points})
+    order = {run: place for place, (_, run) in enumerate(runs)}
+    places = [
+        (series.machine, order[series.points[step.at].run.run], step.p_value)
+        for series, each in zip(several, found, strict=True)
+        for step in each
+    ]
+    kept = []
+    for series, each, out in zip(several, found, left_out, strict=True):
+        clear = []
+        for step in each:
+            at = order[series.points[step.at].run.run]
+            beside = sorted(p for machine, place, p in places if machine == series.machine and abs(place - at) <= NEAR)
+            together = min(len(several) * p_value / rank for rank, p_value in enumerate(beside, 1))
+            clear += [step.at] if together <= _SIGNIFICANCE else []
+        kept.append(each if len(clear) == len(each) else _Prepared(series, out).steps_at(clear, smallest))
+    return kept
+
+
+def steps(series: FigureSeries, smallest: float = SMALLEST, disturbed: frozenset[str] = frozenset()) -> list[Step]:
+    """The steps of a series, the oldest first; none if it is too short.
+
+    ``series``: of values above 0. ``smallest``: share below which a difference of medians is no step. ``disturbed``:
+    ids of runs to leave out.
+
+    Raises:
+        ConfigError: ruptures is not installed.
+    """
+    prepared = _Prepared(series, disturbed)
+    if len(prepared.logs) < LEAST_RUNS:
         return []
-    logs = [math.log(value) for value in series.values]
-    bounds = [point.figure.bound for point in series.points]
-    places = _proposed(logs)
+    places = _proposed(prepared.logs)
     while places:
-        tested = _tested(logs, bounds, places, smallest)
+        tested = _tested(prepared.logs, prepared.bounds, places, smallest)
         weakest = max(tested, key=lambda step: step.p_value)
         if weakest.p_value <= _SIGNIFICANCE:
-            return tested
+            return [prepared.restored(step) for step in tested]
         places.remove(weakest.at)
     return []
+
+
+class _Prepared:
+    """Logarithms and bounds of a series without its disturbed runs; ``places`` are theirs in the series."""
+
+    def __init__(self, series: FigureSeries, disturbed: frozenset[str]) -> None:
+        self.places = [place for place, point in enumerate(series.points) if point.run.run not in disturbed]
+        figures = [series.points[place].figure for place in self.places]
+        self.logs = [math.log(figure.value) for figure in figures]
+        self.bounds = [figure.bound for figure in figures]
+
+    def steps_at(self, places: Sequence[int], smallest: float) -> list[Step]:
+        """The steps at these places of the series."""
+        own = [self.places.index(place) for place in places]
+        return [self.restored(step) for step in _tested(self.logs, self.bounds, own, smallest)]
+
+    def restored(self, step: Step) -> Step:
+        """With its place in the series."""
+        at = self.places[step.at]
+        return replace(step, at=at, disturbed_before=at - self.places[step.at - 1] - 1)
 
 
 def _proposed(logs: Sequence[float]) -> list[int]:

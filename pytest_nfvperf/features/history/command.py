@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.config.vocabulary import METRICS
-from pytest_nfvperf.features.history.change_points import steps
+from pytest_nfvperf.features.history.change_points import disturbed_runs, steps_among
 from pytest_nfvperf.features.history.files import History, add_acknowledgement, add_entry, read_entry, read_history
 from pytest_nfvperf.features.history.series import (
+    COMMIT,
     LEAST_RUNS,
     SMALLEST,
     Acknowledgement,
@@ -28,6 +29,7 @@ from pytest_nfvperf.features.history.series import (
     series_of,
     why_not,
 )
+from pytest_nfvperf.features.history.triage import triage
 from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
@@ -68,10 +70,16 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
         started_ns=run.started_ns,
         result=str(conclude(run).fate),
         testbed=data.testbed.name,
-        versions={name: str(data.fingerprint[name]) for name in _VERSIONS if data.fingerprint.get(name)},
+        versions=_versions(data),
         measured=found,
         fingerprint=data.fingerprint,
     )
+
+
+def _versions(data: RunData) -> dict[str, str]:
+    known = {name: str(data.fingerprint[name]) for name in _VERSIONS if data.fingerprint.get(name)}
+    built, _, commit = ("" if data.dut is None else data.dut.origin).partition("git:")
+    return known if built or not commit else {**known, COMMIT: commit}
 
 
 def baseline_of(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
@@ -135,12 +143,21 @@ def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) 
         shown = "; ".join(names[:_MOST_SHOWN]) + (" ..." if len(names) > _MOST_SHOWN else "")
         asked = " and ".join(filter(None, [test and f"--test {test!r}", metric and f"--metric {metric}"]))
         raise ConfigError(f"no series has {asked}. There are {shown}")
+    disturbed = {
+        number: disturbed_runs([each for each in everything if each.machine == number and min(each.values) > 0])
+        for number in {each.machine for each in everything}
+    }
+    reasons = [why_not(series) for series in chosen]
+    checked = [series for series, reason in zip(chosen, reasons, strict=True) if not reason]
+    found_steps = iter(steps_among(checked, smallest, disturbed))
     found = []
-    for series in chosen:
-        reason = why_not(series)
-        of_series = [] if reason else steps(series, smallest)
-        better = better_of(series.metric)
-        found.append(Watched(series, changes(series, of_series, better, history.acknowledged, smallest), reason))
+    for series, reason in zip(chosen, reasons, strict=True):
+        if reason:
+            found.append(Watched(series, why_not=reason))
+            continue
+        of_series = changes(series, next(found_steps), better_of(series.metric), history.acknowledged, smallest)
+        left_out = (place for place, each in enumerate(series.points) if each.run.run in disturbed[series.machine])
+        found.append(Watched(series, of_series, disturbed=frozenset(left_out)))
     return found
 
 
@@ -152,9 +169,19 @@ def _add_parser(commands: Commands) -> None:
     own = commands.add_parser("history", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
     adding = _add_own(own, "add", _add, "keep the figures of a run; the second time it changes nothing")
     adding.add_argument("run", type=path_like, metavar="RUN", help="results directory")
-    showing = _add_own(own, "show", _show, "a table, and a page with a chart a series")
+    showing = _add_own(
+        own, "show", _show, "a table, and a page: a line for each cause of a change, a chart for each series"
+    )
     showing.add_argument(
         "--output", type=path_like, default=Path("reports/history.html"), metavar="FILE", help="default: %(default)s"
+    )
+    showing.add_argument(
+        "--version-url",
+        action="append",
+        default=[],
+        metavar="[NAME=]URL",
+        help="link versions of the page: https://HOST/commit/{version}; NAME: ovs, commit, dpdk, kernel, nfvperf "
+        "(default: the commit of OVS, else its version)",
     )
     checking = _add_own(own, "check", _check, "fails where a figure changed for the worse")
     for looking in (showing, checking):
@@ -206,13 +233,17 @@ def _add(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.features.history import page  # noqa: PLC0415 - it draws charts, and takes long to load
 
+    urls = page.version_urls(arguments.version_url)
     history, watched = _watched(arguments)
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
     print(page.history_text(watched, width=width, color=terminal))
+    for cause in triage(history.entries, watched):
+        print(page.cause_line(cause))
     for machine in machines(history.entries):
         print(page.machine_line(machine))
-    print(f"written: {page.render_history(history.entries, watched, history.problems, arguments.output)}")
+    links = page.HistoryLinks(urls, {})
+    print(f"written: {page.render_history(history.entries, watched, history.problems, arguments.output, links)}")
     return _DAMAGED if history.problems else _NOTHING_NEW
 
 

@@ -1,57 +1,52 @@
-"""The history as people see it: a table, and a page with a chart for each series."""
+"""The history as people see it: a table for terminals, and a page with a line for each cause."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
+from urllib.parse import quote
 
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pytest_nfvperf.adapters.report.chart import (
-    BLUE,
-    GREEN,
-    MUTED,
-    ORANGE,
-    VERMILION,
-    Axis,
-    Chart,
-    ChartRule,
-    ChartSeries,
-    Panel,
-)
-from pytest_nfvperf.adapters.report.picture import picture, to_svg
-from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.adapters.report.templating import TEMPLATES, environment, style
 from pytest_nfvperf.adapters.report.terminal_table import rendered
 from pytest_nfvperf.features.history.files import write_file
 from pytest_nfvperf.features.history.series import (
-    ABOUT,
-    AT_LEAST,
-    AT_MOST,
+    COMMIT,
     ChangeMeaning,
     FigureSeries,
     HistoryChange,
     HistoryEntry,
     MachinePeriod,
+    SeriesPoint,
     Watched,
     in_order,
     machines,
 )
-from pytest_nfvperf.model.display import format_value
-
-_MOST_CHARTS = 150
-"""On a page: more take minutes to draw, and nobody looks at them."""
+from pytest_nfvperf.features.history.triage import TriageLine, importance, triage
+from pytest_nfvperf.model.display import format_value, how_many
+from pytest_nfvperf.model.errors import ConfigError
 
 _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
-_COLOURS = {ChangeMeaning.WORSE: VERMILION, ChangeMeaning.BETTER: GREEN, ChangeMeaning.CHANGED: ORANGE}
-_BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))
-_MOST_DATES = 8
+_PAGE_STYLES = {"worse": "fail", "better": "pass", "changed": "inconclusive"}
 _LEAST_REACH = 0.05
-"""Least reach of the axis around the values, as a share: noise of a per mille must look small."""
+"""Least reach of an axis around the values, as a share: noise of a per mille must look small."""
+
+_SPARK_WIDTH, _SPARK_HEIGHT = 120, 28
+_VERSION_URL = re.compile(rf"(?:(ovs|{COMMIT}|dpdk|kernel|nfvperf)=)?(https?://[^\s{{}}]*\{{version\}}[^\s{{}}]*)")
+_OVS = ""
+"""Key of a template without a name: it is for the commit of OVS, or its version where no commit is known."""
 
 
 _Row = tuple[tuple[str, ...], tuple[str, ...], ChangeMeaning | None]
@@ -90,7 +85,7 @@ def _change_text(change: HistoryChange) -> str:
 def change_line(series: FigureSeries, change: HistoryChange) -> str:
     """What changed when, from what level to what level, and with which versions."""
     step = change.step
-    before, after = series.points[step.at - 1].run, series.points[step.at].run
+    before, after = series.points[step.earliest - 1].run, series.points[step.at].run
     levels = " to ".join(format_value(level, series.unit) for level in (step.before, step.after))
     differ = [
         f"{name} {before.versions.get(name, 'unknown')} before, {after.versions.get(name, 'unknown')} after"
@@ -126,71 +121,265 @@ def history_text(watched: Sequence[Watched], *, width: int | None = None, color:
     return rendered([table], width=width, color=color)
 
 
+def version_urls(templates: Iterable[str]) -> dict[str, str]:
+    """Templates of links by the name of the version: ``dpdk=https://host/tag/v{version}``.
+
+    Raises:
+        ConfigError: one is no address with ``{version}`` in it, or names no version.
+    """
+    found = {}
+    for template in templates:
+        match = _VERSION_URL.fullmatch(template)
+        if match is None:
+            raise ConfigError(
+                f"{template!r} is no template of an address: write [NAME=]https://HOST/commit/{{version}}, where NAME "
+                "is ovs, commit, dpdk, kernel or nfvperf",
+                key="--version-url",
+            )
+        found[match[1] or _OVS] = match[2]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLinks:
+    """Where texts of the page lead.
+
+    Attributes:
+        versions: by ``version_urls``.
+        runs: relative address of a run's report, by its id.
+        up: relative address of the page of all runs.
+    """
+
+    versions: Mapping[str, str]
+    runs: Mapping[str, str]
+    up: str = ""
+
+    def version(self, name: str, value: str, *, has_commit: bool) -> str:
+        """The address for a version; "" for none."""
+        of_ovs = name == (COMMIT if has_commit else "ovs")
+        template = self.versions.get(name) or (self.versions.get(_OVS, "") if of_ovs else "")
+        return template.replace("{version}", quote(value, safe="")) if value != "unknown" else ""
+
+
+NO_LINKS = HistoryLinks({}, {})
+
+
+def cause_line(line: TriageLine) -> str:
+    """``worse since run 20261120-093000-4711 of 2026-11-20 09:30: ovs 3.2.1 before, 3.3.0 after: -8.1% pdr of ...``."""
+    differ = ", ".join(f"{name} {before} before, {after} after" for name, before, after in line.differs)
+    new = differ or "the same versions before and after"
+    series, change = line.moved[0]
+    others = f", and {how_many(len(line.moved) - 1, 'other')}" if len(line.moved) > 1 else ""
+    return (
+        f"{line.state} since run {line.first.run} of {line.first.when}: {new}: "
+        f"{change.step.ratio - 1:+.1%} {series.what} of {series.name}{others}"
+    )
+
+
 def render_history(
-    entries: Sequence[HistoryEntry], watched: Sequence[Watched], problems: Sequence[str], path: Path
+    entries: Sequence[HistoryEntry],
+    watched: Sequence[Watched],
+    problems: Sequence[str],
+    path: Path,
+    links: HistoryLinks = NO_LINKS,
 ) -> Path:
     """Write the page; returns its path.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    runs = in_order(entries)
-    # Where there are too many, those with changes and with most runs; in the order of the table.
-    first = sorted(watched, key=lambda each: (not each.changes, -len(each.series.points)))[:_MOST_CHARTS]
-    chosen = {id(each) for each in first}
-    shown = [each for each in watched if id(each) in chosen]
-    subjects = []
-    for name, group in groupby(shown, key=lambda each: each.series.name):
-        drawn = [to_svg(picture(history_chart(each)), f"{name}, {each.series.what}") for each in group]
-        subjects.append({"name": name, "charts": [Markup(svg) for svg in drawn]})  # noqa: S704 - our own drawings
-    text = (
-        environment()
-        .get_template("history.html")
-        .render(
-            style=style(),
-            first=runs[0],
-            last=runs[-1],
-            count=len(runs),
-            machines=[machine_line(machine) for machine in machines(entries)],
-            changes=[(change, change_line(each.series, change)) for each in watched for change in each.changes],
-            problems=list(problems),
-            rows=_rows(watched),
-            subjects=subjects,
-            left_out=len(watched) - len(shown),
+    runs, causes = in_order(entries), triage(entries, watched)
+    shown = sorted(watched, key=lambda each: (importance(each.series.metric), each.series.full_name, each.series.at))
+    anchors = {id(each.series): f"s-{number}" for number, each in enumerate(shown)}
+    by_machine = machines(entries)
+    script = (TEMPLATES / "history.js").read_text(encoding="utf-8")
+    context = {
+        "style": style(),
+        "script": Markup(script),  # noqa: S704 - our own file
+        "first": runs[0],
+        "last": runs[-1],
+        "count": len(runs),
+        "up": links.up,
+        "styles": _PAGE_STYLES,
+        "chips": _chips(causes, watched),
+        "notices": [*(f"left out: {problem}" for problem in problems), *_notices(runs, watched)],
+        "machines": [machine_line(machine) for machine in by_machine],
+        "several_machines": len(by_machine) > 1,
+        "suites": sorted({_suite(each.series) for each in watched}),
+        "metrics": sorted({each.series.metric for each in watched}, key=lambda name: (importance(name), name)),
+        "causes": [_cause(cause, anchors, links, len(by_machine) > 1) for cause in causes],
+        "nothing": "No change was found in any series.",
+        "rows": [_series_row(each, anchors[id(each.series)]) for each in shown],
+        "data": htmlsafe_json_dumps(_chart_data(runs, shown), separators=(",", ":")),
+    }
+    return write_file(path, environment().get_template("history.html").render(context))
+
+
+def _chips(causes: Sequence[TriageLine], watched: Sequence[Watched]) -> list[tuple[str, int, str]]:
+    """(style, number, text) for the head."""
+    states = Counter(cause.state for cause in causes)
+    named = dict.fromkeys((*_PAGE_STYLES, *states))
+    found = [
+        (_PAGE_STYLES.get(state, ""), states[state], state) for state in named if state != "changed" or states[state]
+    ]
+    short = sum(each.why_not.startswith("too few runs") for each in watched)
+    found.append(("", len(watched), "series"))
+    return [*found, ("inconclusive", short, "too few runs to tell")] if short else found
+
+
+def _notices(runs: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[str]:
+    newest = [each for each in watched if each.series.points[-1].run.run == runs[-1].run]
+    found = []
+    if newest and all(each.why_not for each in newest):
+        found.append("Too few runs to tell: none of the newest run's series can be checked yet.")
+    disturbed = {each.series.points[place].run.run for each in watched for place in each.disturbed}
+    groups = [list(group) for is_so, group in groupby(runs, key=lambda run: run.run in disturbed) if is_so]
+    spans = [f"{group[0].run} to {group[-1].run}" if len(group) > 1 else group[0].run for group in groups]
+    if disturbed:
+        found.append(
+            f"{how_many(len(disturbed), 'run')} ({', '.join(spans)}) scatter much more than the others: the rig was "
+            "disturbed. They are drawn, and left out of the search for changes."
         )
+    return found
+
+
+def _suite(series: FigureSeries) -> str:
+    return series.name.partition("/")[0]
+
+
+def _cause(cause: TriageLine, anchors: Mapping[int, str], links: HistoryLinks, several: bool) -> dict[str, Any]:
+    has_commit = any(name == COMMIT for name, *_ in cause.differs)
+    watched_lead = Watched(*_lead(cause))
+    return {
+        "state": cause.state,
+        "time": cause.first.started_ns // 10**9,
+        "size": abs(cause.size),
+        "when": cause.first.when,
+        "run": cause.first.run,
+        "run_link": links.runs.get(cause.first.run, ""),
+        "machine": cause.machine if several else 0,
+        "differs": [
+            (name, *((value, links.version(name, value, has_commit=has_commit)) for value in values))
+            for name, *values in cause.differs
+        ],
+        "suites": sorted({_suite(series) for series, _ in cause.moved}),
+        "metrics": sorted({series.metric for series, _ in cause.moved}),
+        "moved": [_moved(series, change, anchors) for series, change in cause.moved],
+        "lead": _moved(*cause.moved[0], anchors),
+        "others": how_many(len(cause.moved) - 1, "other") if len(cause.moved) > 1 else "",
+        "spark": sparkline(watched_lead),
+    }
+
+
+def _lead(cause: TriageLine) -> tuple[FigureSeries, tuple[HistoryChange, ...]]:
+    series, change = cause.moved[0]
+    return series, (change,)
+
+
+def _moved(series: FigureSeries, change: HistoryChange, anchors: Mapping[int, str]) -> dict[str, str]:
+    return {
+        "style": _PAGE_STYLES[str(change.direction)],
+        "share": f"{change.step.ratio - 1:+.1%}",
+        "what": series.what,
+        "name": series.name,
+        "levels": " to ".join(format_value(level, series.unit) for level in (change.step.before, change.step.after)),
+        "note": _state(change, "").strip(),
+        "anchor": anchors[id(series)],
+    }
+
+
+def _series_row(watched: Watched, anchor: str) -> dict[str, Any]:
+    series, changes = watched.series, watched.changes
+    ((_, texts, direction),) = _rows([watched])
+    return {
+        "anchor": anchor,
+        "name": series.name,
+        "what": series.what,
+        "suite": _suite(series),
+        "metric": series.metric,
+        "machine": series.machine,
+        "count": len(series.points),
+        "median": format_value(median(series.values), series.unit),
+        "last": _figure_text(series.points[-1]),
+        "state": "" if direction is None else str(direction),
+        "text": "; ".join(texts),
+        "size": max((abs(math.log(change.step.ratio)) for change in changes), default=0.0),
+        "spark": sparkline(watched),
+    }
+
+
+def _figure_text(point: SeriesPoint) -> str:
+    return f"{point.figure.bound} {format_value(point.figure.value, point.figure.unit)}".strip()
+
+
+def _reach(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis: around the values, and wide enough that noise looks small."""
+    low, high = min(values), max(values)
+    spare = max((high - low) * 0.1, _LEAST_REACH * abs(high)) or 1.0  # of a loss that was 0 in every run
+    return low - spare, high + spare
+
+
+def sparkline(watched: Watched) -> Markup:
+    """The values of a series as a small picture, with a rule at each change."""
+    values = watched.series.values
+    low, high = _reach(values)
+
+    def x(place: float) -> float:
+        return round(_SPARK_WIDTH * (place + 0.5) / len(values), 1)
+
+    def y(value: float) -> float:
+        return round(_SPARK_HEIGHT * (high - value) / (high - low), 1)
+
+    points = [f"{x(place)} {y(value)}" for place, value in enumerate(values)]
+    path = "M" + "L".join(points if len(points) > 1 else [f"{x(-0.2)} {y(values[0])}", f"{x(0.2)} {y(values[0])}"])
+    rules = Markup("").join(
+        Markup('<line class="{0}" x1="{1}" x2="{1}" y1="0" y2="{2}"/>').format(
+            change.direction, x(change.step.at - 0.5), _SPARK_HEIGHT
+        )
+        for change in watched.changes
     )
-    return write_file(path, text)
+    start = Markup('<svg class="spark" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">')
+    return start.format(_SPARK_WIDTH, _SPARK_HEIGHT) + rules + Markup('<path d="{}"/></svg>').format(path)
 
 
-def history_chart(watched: Watched) -> Chart:
-    """Runs at equal distances with their intervals, some dates, the levels, and the changes."""
-    points, changes = watched.series.points, watched.changes
-    series = []
-    for bound, symbol in _BOUNDS:
-        name = f"a run ({bound} this)" if bound else "a run"
-        here = [(place, point.figure) for place, point in enumerate(points) if point.figure.bound == bound]
-        for place, one in here:
-            series.append(ChartSeries(name, [place], [one.value], BLUE, symbol, 4.5))
-            if one.low is not None and one.high is not None:
-                series.append(ChartSeries("", [place, place], [one.low, one.high], BLUE, line="solid", width=1))
-    edges = [0, *(change.step.at for change in changes), len(points)]
+def _chart_data(runs: Sequence[HistoryEntry], watched: Sequence[Watched]) -> dict[str, Any]:
+    """What history.js draws from."""
+    order = {run.run: place for place, run in enumerate(runs)}
+    versions = [", ".join(f"{name} {value[:16]}" for name, value in run.versions.items()) for run in runs]
+    return {
+        "runs": [(run.run, run.when, text) for run, text in zip(runs, versions, strict=True)],
+        "series": [_series_data(each, order) for each in watched],
+    }
+
+
+def _series_data(watched: Watched, order: Mapping[str, int]) -> dict[str, Any]:
+    series, changes = watched.series, watched.changes
+    figures = [point.figure for point in series.points]
+    low, high = _reach(series.values)
+    edges = [0, *(change.step.at for change in changes), len(figures)]
     levels = [*(change.step.before for change in changes), *(change.step.after for change in changes[-1:])]
-    for start, end, level in zip(edges, edges[1:], levels, strict=False):
-        series.append(
-            ChartSeries("median of a level", (start - 0.4, end - 0.6), (level, level), MUTED, line="solid", width=1.4)
-        )
-    rules = []
-    for change in changes:
-        colour, label = _COLOURS[change.direction], f"{change.step.ratio - 1:+.1%}"
-        rules.append(ChartRule(change.step.at - 0.5, "x", colour, name=str(change.direction), label=label))
-    low, high = min(watched.series.values), max(watched.series.values)
-    reach = max(high - low, _LEAST_REACH * abs(high)) * 0.25 or 1.0  # of a loss that was 0 in every run
-    dated = range(0, len(points), 1 + (len(points) - 1) // _MOST_DATES)
-    panel = Panel(
-        f"{watched.series.what}, machine {watched.series.machine}",
-        Axis(ticks=tuple((place, points[place].run.when[:10]) for place in dated), reach=(-0.7, len(points) - 0.3)),
-        Axis(reach=(low - reach, high + 1.4 * reach), unit=watched.series.unit),
-        series,
-        rules,
-    )
-    return Chart((panel,), 2.9, left=0.94)
+    data: dict[str, Any] = {
+        "name": f"{series.name}, {series.what}",
+        "run": [order[point.run.run] for point in series.points],
+        "value": [_short(value) for value in series.values],
+        "text": list(map(_figure_text, series.points)),
+        "reach": (low, high),
+        "ticks": [(value, format_value(value, series.unit)) for value in (min(series.values), max(series.values))],
+        "levels": [(start, end, _short(level)) for start, end, level in zip(edges, edges[1:], levels, strict=False)],
+        "changes": [(one.step.at, f"{one.step.ratio - 1:+.1%}", str(one.direction)) for one in changes],
+        "disturbed": sorted(watched.disturbed),
+    }
+    if any(figure.bound for figure in figures):
+        data["bound"] = [int(bool(figure.bound)) for figure in figures]
+    if any(figure.low is not None and figure.high is not None for figure in figures):
+        data["range"] = [
+            []
+            if one.low is None or one.high is None
+            else [_short(min(max(end, low), high)) for end in (one.low, one.high)]
+            for one in figures
+        ]
+    return data
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")

@@ -19,14 +19,17 @@ from pytest_nfvperf.model.statistics import Bound
 SCHEMA = 1
 AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value
 
+COMMIT = "commit"
+"""Key of the versions for the commit that OVS was built from."""
+
 LEAST_RUNS = 6
 """Runs that a series must have to be checked."""
 
 SMALLEST = 0.03
 """Changes below this share are not reported."""
 
-_MOVED = 2
-"""Runs by which an acknowledged change may move as more runs are added, and still be the same change."""
+NEAR = 2
+"""Runs by which noise moves a change point: among the series that one cause changed, and as runs are added."""
 
 _NAMED = ("suite", "test", "topology", "frame_size")
 _USUAL = {"flows": "1", "direction": "bidirectional"}
@@ -86,7 +89,7 @@ class HistoryEntry:
         run: its id, and the name of its file.
         when: day and minute of its start, UTC. ``started_ns``: the same by the wall clock.
         result: "accepted", "killed", ...
-        versions: of OVS, DPDK, kernel and nfvperf, as far as known.
+        versions: of OVS, DPDK, kernel and nfvperf, and the commit of an OVS from git, as far as known.
         fingerprint: what must be equal for two runs to be compared.
     """
 
@@ -206,6 +209,15 @@ def _machine_of(entry: HistoryEntry, known: Sequence[MachinePeriod]) -> int | No
     return next((each.number for each in known if not unlike(each.first.fingerprint, entry.fingerprint)), None)
 
 
+def runs_by_machine(entries: Sequence[HistoryEntry]) -> dict[int, list[HistoryEntry]]:
+    """The runs on each machine, the oldest first."""
+    known = machines(entries)
+    found: dict[int, list[HistoryEntry]] = {each.number: [] for each in known}
+    for entry in in_order(entries):
+        found[_machine_of(entry, known) or 0].append(entry)
+    return found
+
+
 def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
     known = machines(entries)
     collected: dict[_Key, list[SeriesPoint]] = {}
@@ -258,12 +270,19 @@ class Step:
         at: index of the first point after it.
         before, after: medians between it and the neighbouring change points.
         p_value: of no change, corrected for all places that were tested.
+        disturbed_before: number of disturbed points just before it, which were left out: the change may be among them.
     """
 
     at: int
     before: float
     after: float
     p_value: float
+    disturbed_before: int = 0
+
+    @property
+    def earliest(self) -> int:
+        """Index of the first point that can be the first after it."""
+        return self.at - self.disturbed_before
 
     @property
     def ratio(self) -> float:
@@ -294,11 +313,17 @@ class HistoryChange:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A series with its changes. ``why_not``: why it cannot be checked; else ""."""
+    """A series with its changes.
+
+    Attributes:
+        why_not: why it cannot be checked; else "".
+        disturbed: places of the points that were left out, because they scatter much more than the others.
+    """
 
     series: FigureSeries
     changes: tuple[HistoryChange, ...] = ()
     why_not: str = ""
+    disturbed: frozenset[int] = frozenset()
 
 
 def why_not(series: FigureSeries) -> str:
@@ -347,6 +372,6 @@ def _acknowledged(
             continue
         place = places[each.at]
         nearest = min((step.at for step in steps), key=lambda at: abs(at - place))
-        if abs(nearest - place) <= _MOVED:
+        if abs(nearest - place) <= NEAR:
             found[nearest] = each
     return found

@@ -1,0 +1,162 @@
+"""What happened in a history, a line for each cause: the changes of all series at one step of versions together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from pytest_nfvperf.adapters.report.run_facts import flattened
+from pytest_nfvperf.config.units import FRAME_RATE
+from pytest_nfvperf.config.vocabulary import METRICS
+from pytest_nfvperf.features.history.series import (
+    NEAR,
+    ChangeMeaning,
+    FigureSeries,
+    HistoryChange,
+    HistoryEntry,
+    Watched,
+    in_order,
+    runs_by_machine,
+)
+
+_SURPRISE = 7.0
+"""A place where no version changed must explain the figures by so many deviations better than one where some did."""
+
+_MOST_DEVIATIONS = 6.0
+"""One run that strays counts no more than this."""
+
+_LEAST_DEVIATION = 0.001
+_LAST = ("dut_cpu_seconds", "generator_cpu_seconds", "test_process_cpu_seconds")
+"""Costs, which matter less than a figure of the DUT."""
+
+_Moved = tuple[FigureSeries, HistoryChange]
+
+
+@dataclass(frozen=True, slots=True)
+class TriageLine:
+    """One cause, and what it moved.
+
+    Attributes:
+        before, first: the last run before it, the first after it.
+        differs: (what, before, after) for each version in which these two differ, and each fact of a port's NIC.
+        moved: the series that changed, with their change; the most important metric first, then the largest change.
+    """
+
+    machine: int
+    before: HistoryEntry
+    first: HistoryEntry
+    differs: tuple[tuple[str, str, str], ...]
+    moved: tuple[_Moved, ...]
+
+    @property
+    def size(self) -> float:
+        """The change of the first series, as a share of the level before."""
+        return self.moved[0][1].step.ratio - 1
+
+    @property
+    def state(self) -> str:
+        """``worse``, ``acknowledged``, ``recovered``, ``better`` or ``changed``: what is open counts first."""
+        changes = [change for _, change in self.moved]
+        if any(change.counts for change in changes):
+            return str(ChangeMeaning.WORSE)
+        if any(change.acknowledged for change in changes):
+            return "acknowledged"
+        if any(change.recovered for change in changes):
+            return "recovered"
+        return str(changes[0].direction)
+
+
+def importance(metric: str) -> tuple[int, int]:
+    """Sorts metrics: rates, other figures of the DUT, metrics of a user, costs in CPU time."""
+    if metric not in METRICS:
+        return 2, 0
+    group = 3 if metric in _LAST else 0 if FRAME_RATE in METRICS[metric].dimensions else 1
+    return group, list(METRICS).index(metric)
+
+
+def triage(entries: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[TriageLine]:
+    """The newest first."""
+    found = []
+    for machine, runs in runs_by_machine(entries).items():
+        places = {run.run: place for place, run in enumerate(runs)}
+        open_changes = [
+            (each.series, change) for each in watched if each.series.machine == machine for change in each.changes
+        ]
+        while open_changes:
+            group = _of_one_cause(open_changes, places)
+            open_changes = [each for each in open_changes if each not in group]
+            found.append(_line(machine, runs, places, group))
+    order = {run.run: place for place, run in enumerate(in_order(entries))}
+    return sorted(found, key=lambda line: -order[line.first.run])
+
+
+def _span(moved: _Moved, places: Mapping[str, int]) -> tuple[int, int]:
+    """Places, among the machine's runs, of the first and last run that can be the first after the change."""
+    series, change = moved
+    last_before = series.points[change.step.earliest - 1].run
+    return places[last_before.run] + 1, places[series.points[change.step.at].run.run]
+
+
+def _of_one_cause(moved: Sequence[_Moved], places: Mapping[str, int]) -> list[_Moved]:
+    """The clearest change and those of other series beside it."""
+    clearest = min(moved, key=lambda each: (each[1].step.p_value, -abs(math.log(each[1].step.ratio))))
+    low, high = _span(clearest, places)
+    nearest: dict[int, tuple[int, _Moved]] = {}
+    for each in moved:
+        start, end = _span(each, places)
+        apart = max(0, start - high, low - end)
+        if apart <= NEAR and apart < nearest.get(id(each[0]), (NEAR + 1, each))[0]:
+            nearest[id(each[0])] = (apart, each)
+    return [each for _, each in nearest.values()]
+
+
+def _line(machine: int, runs: Sequence[HistoryEntry], places: Mapping[str, int], moved: Sequence[_Moved]) -> TriageLine:
+    """Place the change where it explains the figures of all these series best, at a change of versions if it can be."""
+    spans = [_span(each, places) for each in moved]
+    low = max(1, min(start for start, _ in spans) - NEAR)
+    high = min(len(runs) - 1, max(end for _, end in spans) + NEAR)
+    deviations = {
+        place: fmean(_deviations(each, places, place, range(low - 1, high + 1)) for each in moved)
+        for place in range(low, high + 1)
+    }
+
+    def unexplained(place: int) -> float:
+        return deviations[place] + (0.0 if _differences(runs[place - 1], runs[place]) else _SURPRISE)
+
+    best = min(deviations, key=unexplained)
+    # Without a figure in between, all these places are the same.
+    same = [place for place, value in deviations.items() if value == deviations[best]]
+    before, first = runs[min(same) - 1], runs[max(same)]
+    by_importance = sorted(
+        moved, key=lambda each: (importance(each[0].metric), -abs(math.log(each[1].step.ratio)), each[0].full_name)
+    )
+    return TriageLine(machine, before, first, _differences(before, first), tuple(by_importance))
+
+
+def _deviations(moved: _Moved, places: Mapping[str, int], place: int, within: range) -> float:
+    """How far a series' figures in this range are from its levels if it changed at this place, in deviations."""
+    series, change = moved
+    logs = [math.log(value) for value in series.values]
+    usual = max(_LEAST_DEVIATION, median(abs(later - earlier) for earlier, later in pairwise(logs)))
+    levels = math.log(change.step.before), math.log(change.step.after)
+    total = 0.0
+    for point, value in zip(series.points, logs, strict=True):
+        at = places[point.run.run]
+        if at in within:
+            total += min(_MOST_DEVIATIONS, abs(value - levels[at >= place]) / usual)
+    return total
+
+
+def _differences(before: HistoryEntry, after: HistoryEntry) -> tuple[tuple[str, str, str], ...]:
+    then, now = ({**entry.versions, **_port_facts(entry)} for entry in (before, after))
+    found = [(name, then.get(name, "unknown"), now.get(name, "unknown")) for name in sorted({*then, *now})]
+    return tuple(each for each in found if each[1] != each[2])
+
+
+def _port_facts(entry: HistoryEntry) -> dict[str, str]:
+    """``port p0 firmware``: what may change on a machine that stays the same one."""
+    ports = entry.fingerprint.get("ports") or {}
+    return {f"port {name.replace('.', ' ')}": text for name, text in flattened(ports)}
