@@ -64,12 +64,13 @@ def state() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def before() -> dict[str, Any]:
     """The first interface is up, with an MTU of its own; all are to be so again."""
-    first = state()[ADDRESSES[0]][2][0]["name"]
+    interface = state()[ADDRESSES[0]][2][0]
+    first = interface["name"]
     with IPRoute() as links:
         (index,) = links.link_lookup(ifname=first)
         links.link("set", index=index, mtu=3000, state="up")
     found = state()
-    assert found[ADDRESSES[0]] == ("vmxnet3", None, [{"name": first, "mtu": 3000, "up": True}])
+    assert found[ADDRESSES[0]] == ("vmxnet3", None, [interface | {"mtu": 3000, "up": True}])
     assert [driver for driver, *_ in found.values()] == ["vmxnet3", "vmxnet3", "virtio-pci", "virtio-pci"]
     return found
 

@@ -20,6 +20,14 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.kernel.binding_scenarios import CHILD, killed
 from tests.kernel.pci_scenarios import lab_testbed, live_on, rig_of, run_trial
 
+MEASURING = """
+from tests.kernel.pci_scenarios import live_on, rig_of, run_trial
+from tests.kernel.sriov_scenarios import vf_testbed
+with rig_of(vf_testbed("generator", made=True)) as rig:
+    live = live_on(rig, mtu=1500)
+    print("measuring", flush=True)
+    run_trial(live, duration_s=60)
+"""
 PF = ADDRESSES[0]
 VF0, VF1 = f"{PF} vf 0", f"{PF} vf 1"
 MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:07"
@@ -44,8 +52,10 @@ def state(address: str = PF) -> list[Any]:
     return [pf.driver, pf.driver_override, pf.sriov_numvfs, autoprobe, PciBus().read_interfaces(pf), vfs]
 
 
-def testbed_on(side: str) -> Testbed:
+def vf_testbed(side: str, *, made: bool = False) -> Testbed:
     """Two queues on each port of the DUT. ``side``: whose ports are VFs, "dut" or "generator"; "" for no one's.
+
+    ``made``: the generator's VFs are there already.
 
     A VF lets in frames to its own address only, so each of the DUT's has that of the generator's port at the far end.
     """
@@ -60,7 +70,7 @@ def testbed_on(side: str) -> Testbed:
         nics += [NicSpec(vf, bind="vfio-pci", mac=mac, trust=True) for vf, mac in zip(vfs, macs, strict=True)]
     if side == "generator":
         generator = dataclasses.replace(generator, devices=tuple(vfs))
-        nics[2:] = [NicSpec(address, vfs=1) for address in ADDRESSES[2:]]
+        nics[2:] = [] if made else [NicSpec(address, vfs=1) for address in ADDRESSES[2:]]
         nics += [NicSpec(vf, bind="vfio-pci") for vf in vfs]
     return dataclasses.replace(testbed, ports=tuple(ports), generator=generator, nics=tuple(nics))
 
@@ -68,7 +78,7 @@ def testbed_on(side: str) -> Testbed:
 @pytest.mark.parametrize("side", ["", "generator", "dut"], ids=["two queues", "VFs of the generator", "VFs of the DUT"])
 def test_every_frame_comes_through(side: str) -> None:
     before = [state(address) for address in ADDRESSES]
-    with rig_of(testbed_on(side)) as rig:
+    with rig_of(vf_testbed(side)) as rig:
         result = run_trial(live_on(rig, mtu=1500), traffic=Traffic(frame_size=128, flows=64)).result
     assert [counts.received for counts in result.counts] == [counts.sent for counts in result.counts], result
     assert result.received > 0
@@ -120,3 +130,24 @@ def test_killed_while_it_makes_vfs(after_s: float) -> None:
     killed(CHILD.replace("binding_scenarios", "sriov_scenarios"), "begins", after_s)
     assert reap().failed == ()
     assert state() == before
+
+
+@pytest.fixture
+def vfs_of_the_generator() -> Iterator[tuple[str, ...]]:
+    """One VF of each of the generator's NICs, which somebody else made, with the address that its driver chose."""
+    numbers = [Path("/sys/bus/pci/devices", address, "sriov_numvfs") for address in ADDRESSES[2:]]
+    for number in numbers:
+        number.write_text("1")
+    yield tuple(device(address).virtfns[0] for address in ADDRESSES[2:])
+    for number in numbers:
+        number.write_text("0")
+
+
+def test_a_killed_generator_leaves_no_mac_at_a_vf(vfs_of_the_generator: tuple[str, ...]) -> None:
+    """Its PF keeps the address that DPDK set, and tells it the kernel's driver."""
+    before = [PciBus().read_interfaces(device(vf)) for vf in vfs_of_the_generator]
+    killed(MEASURING, "measuring", 1)
+    assert [device(vf).driver for vf in vfs_of_the_generator] == ["vfio-pci", "vfio-pci"]
+    assert reap().failed == ()
+    assert [device(vf).driver for vf in vfs_of_the_generator] == ["igbvf", "igbvf"]
+    assert [PciBus().read_interfaces(device(vf)) for vf in vfs_of_the_generator] == before

@@ -100,18 +100,26 @@ class PciBus:
             borrowed.take(name, f"the PF {pf.address}", key=key)
 
     def read_interfaces(self, device: PciDevice) -> list[dict[str, Any]]:
-        """``name``, ``mtu`` and ``up`` of its kernel interfaces."""
+        """``name``, ``mtu``, ``mac`` and ``up`` of its kernel interfaces."""
+        attributes = {"name": "IFLA_IFNAME", "mtu": "IFLA_MTU", "mac": "IFLA_ADDRESS"}
         with IPRoute() as links:
             found = [links.get_links(ifname=name)[0] for name in device.interfaces]
         return [
-            {"name": link.get_attr("IFLA_IFNAME"), "mtu": link.get_attr("IFLA_MTU"), "up": bool(link["flags"] & _UP)}
+            {name: link.get_attr(attribute) for name, attribute in attributes.items()}
+            | {"up": bool(link["flags"] & _UP)}
             for link in found
         ]
 
     def restore_interface(self, current: str, found: Mapping[str, Any]) -> None:
-        """Give an interface its name, MTU and state back. A name that another one has by now stays that one's."""
+        """Give an interface its name, MTU, MAC and state back. A name that another one has by now stays that one's.
+
+        A PF keeps the MAC that a killed generator gave its VF by DPDK, and the kernel's driver reads it from there.
+        """
         with IPRoute() as links:
             (index,) = links.link_lookup(ifname=current)
+            mac = found.get("mac")  # journals of older versions have none
+            if mac is not None and links.get_links(index)[0].get_attr("IFLA_ADDRESS") != mac:
+                links.link("set", index=index, address=mac)
             if current != found["name"]:
                 with suppress(NetlinkError):  # udev gives names, too
                     links.link("set", index=index, ifname=found["name"])
