@@ -90,7 +90,23 @@ def test_a_step_for_each_trial_and_verdict(results: Path) -> None:
     assert invalid
     assert {step["status"] for step in invalid} == {"skipped"}
     verdicts = {step["name"].split(":")[0]: step["status"] for step in steps if "observed" in step["name"]}
-    assert verdicts == {"PASS": "passed", "INCONCLUSIVE": "failed"}
+    assert verdicts == {"PASS": "passed", "INCONCLUSIVE": "broken"}
+
+
+def test_a_trials_step_lasts_as_long_as_it_did_and_tells_whether_it_was_lossy(results: Path) -> None:
+    """The trials of a search are folded into its outcome; a lossy one has not passed."""
+    result = result_of(results, "test_search")
+    (outcome,) = [step for step in result["steps"] if step["name"].startswith("mlrsearch: ")]
+    searched = [step for step in outcome["steps"] if " · search" in step["name"] and "invalid" not in step["name"]]
+    assert not [step for step in result["steps"] if " · search" in step["name"]]
+    assert {"passed", "failed"} == {step["status"] for step in searched}
+    assert all(("(0 %)" in step["name"]) == (step["status"] == "passed") for step in searched), searched
+    assert all(step["stop"] - step["start"] > 100 for step in searched)
+    assert outcome["stop"] - outcome["start"] > 0
+    warm_ups = [step for step in outcome["steps"] if " · warm-up" in step["name"]]
+    assert {(step["status"], step["statusDetails"]["message"]) for step in warm_ups} <= {
+        ("skipped", "a warm-up counts for nothing")
+    }
 
 
 def test_the_outcome_has_its_table_and_pictures(results: Path) -> None:
@@ -136,6 +152,7 @@ def test_allure_3_gets_the_categories_by_its_configuration(results: Path) -> Non
 
     assert allurerc["categories"] == categories(results)
     assert allurerc["name"] == f"Datapath acceptance: {TESTBED.name}"
+    assert allurerc["historyPath"] == "allure-history.jsonl"
 
 
 def categories(directory: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,9 +18,9 @@ from uuid import uuid4
 import allure
 import allure_commons
 from allure_commons.logger import AllureFileLogger
-from allure_commons.model2 import Label, Parameter, Status, StatusDetails, TestResult
+from allure_commons.model2 import Label, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.types import LabelType
-from allure_commons.utils import md5, now, represent
+from allure_commons.utils import md5, now
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.junit import module_of, split_node_id
@@ -32,10 +33,13 @@ from pytest_nfvperf.model.evidence.records import RunData, TestData
 _make_logger: Callable[[Path], Any] = AllureFileLogger
 _md5: Callable[..., str] = md5
 _now_ms: Callable[[], int] = now
-_represent: Callable[[object], str] = represent
 
 _CATEGORIES = Path(__file__).with_name("categories.json")
 _RESULT = "nfvperf.result"
+_HISTORY = "allure-history.jsonl"
+"""Allure 3 reads and extends it where it is called: a trend needs no option."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")
+"""In Python's text of an object, it differs from run to run, and Allure tells tests apart by their parameters."""
 _STATUS = {
     Fate.FAILED: Status.FAILED,
     Fate.INCONCLUSIVE: Status.BROKEN,
@@ -51,12 +55,12 @@ _STATUS = {
 def set_allure_result(became: TestConclusion) -> None:
     """Set label and status of the running test; does nothing without ``--alluredir``."""
     dynamic: Any = allure.dynamic
-    # The result that allure-pytest will write at the end of this test; its public API sets no status.
-    plugins = allure_commons.plugin_manager.get_plugins()
-    logger = next((plugin.allure_logger for plugin in plugins if hasattr(plugin, "allure_logger")), None)
-    result: Any = None if logger is None else logger.get_test(None)
-    if result is not None:  # an earlier attempt of a test that another plugin repeats
+    result = _running_result()
+    if result is not None:
+        # An earlier attempt of a test that another plugin repeats has set the label, too.
         result.labels = [label for label in result.labels if label.name != _RESULT]
+        for parameter in result.parameters:
+            parameter.value = _ADDRESS.sub("", parameter.value)
     dynamic.label(_RESULT, str(became.fate))
     status = _STATUS.get(became.fate)
     if result is None or status is None or became.tolerated:
@@ -65,6 +69,74 @@ def set_allure_result(became: TestConclusion) -> None:
     details = result.statusDetails or StatusDetails()
     details.message = details.message or became.reason
     result.statusDetails = details
+
+
+def set_allure_parameters(data: TestData) -> None:
+    """Add the test's labels as parameters of the running test, unless pytest has a parameter of that name."""
+    result = _running_result()
+    if result is not None:
+        known = {parameter.name for parameter in result.parameters} | set(data.parameters)
+        added = {name: value for name, value in label_parameters(data).items() if name not in known}
+        result.parameters.extend(Parameter(name=name, value=value) for name, value in added.items())
+
+
+def label_parameters(data: TestData) -> dict[str, str]:
+    """The labels that Allure shows as parameters: not suite and test, which it has as the test's place and name."""
+    return {name: value for name, value in data.labels if name not in {"suite", "test"}}
+
+
+@contextmanager
+def result_step(
+    title: str, *, end_ns: int, seconds: float = 0.0, status: str = Status.PASSED, message: str = ""
+) -> Iterator[Any]:
+    """Add a step that took ``seconds`` and ended at ``end_ns`` (ns since the epoch); steps made inside are its own.
+
+    allure-pytest's public steps last as long as their block, which begins when the measurement is over. Gives the step,
+    or None without ``--alluredir``.
+    """
+    logger = _reporter()
+    if logger is None:
+        yield None
+        return
+    uuid, end_ms = str(uuid4()), end_ns // 1_000_000
+    step = TestStepResult(name=title, start=end_ms - round(seconds * 1000))
+    logger.start_step(None, uuid, step)
+    try:
+        yield step
+    finally:
+        details = StatusDetails(message=message) if message else None
+        logger.stop_step(uuid, stop=end_ms, status=status, statusDetails=details)
+
+
+def move_steps(steps: list[Any], into: Any) -> None:
+    """Move steps of what runs now into a later step of it, in front of that step's own."""
+    logger = _reporter()
+    if logger is None or into is None:
+        return
+    moved = {id(step) for step in steps}
+    result = _running_result()
+    for parent in _with_steps_below(result) if result is not None else ():
+        if parent is not into:
+            parent.steps = [step for step in parent.steps if id(step) not in moved]
+    into.steps[:0] = steps
+
+
+def _with_steps_below(item: Any) -> Iterator[Any]:
+    yield item
+    for step in item.steps:
+        yield from _with_steps_below(step)
+
+
+def _reporter() -> Any:
+    """What collects results for allure-pytest, whose public API sets neither status nor time; None without it."""
+    plugins = allure_commons.plugin_manager.get_plugins()
+    return next((plugin.allure_logger for plugin in plugins if hasattr(plugin, "allure_logger")), None)
+
+
+def _running_result() -> Any:
+    """The result that allure-pytest will write at the end of the running test."""
+    logger = _reporter()
+    return None if logger is None else logger.get_test(None)
 
 
 def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConclusion) -> None:
@@ -118,8 +190,7 @@ def _result_of(became: TestConclusion, data: TestData | None) -> TestResult:
     )
     result.labels = _labels(became, module, classes, dict(data.labels) if data else {})
     if data is not None:
-        shown = dict(data.parameters)
-        shown |= {key: _represent(value) for key, value in data.labels if key not in shown and key != "suite"}
+        shown = {name: _ADDRESS.sub("", value) for name, value in (label_parameters(data) | data.parameters).items()}
         result.parameters = [Parameter(name=key, value=value) for key, value in shown.items()]
         result.historyId = _md5(full_name, *(shown[key] for key in sorted(shown)))
     return result
@@ -154,7 +225,8 @@ def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]
     (directory / "executor.json").write_text(json.dumps(executor(environ), indent=2) + "\n", encoding="utf-8")
     shutil.copyfile(_CATEGORIES, directory / "categories.json")
     categories = json.loads(_CATEGORIES.read_text(encoding="utf-8"))
-    allurerc = {"name": f"Datapath acceptance: {run.testbed.name}", "categories": categories}
+    name = f"Datapath acceptance: {run.testbed.name}"
+    allurerc = {"name": name, "categories": categories, "historyPath": _HISTORY}
     (directory / "allurerc.json").write_text(json.dumps(allurerc, indent=2) + "\n", encoding="utf-8")
 
 

@@ -1,15 +1,14 @@
 """Allure results of a run: the option, the files, and the sink that writes them as tests end.
 
-Records become steps, labels and attachments through allure-pytest's public API. Without ``--alluredir`` that API does
-nothing, but drawing the pictures would take time: then no sink is made.
+Records become labels and attachments through allure-pytest's public API, and steps that have the times and statuses of
+the measurements. Without ``--alluredir`` nothing is written, but drawing pictures takes time: then no sink is made.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import allure
 import allure_commons
 import pytest
+from allure_commons.model2 import Status
 from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
@@ -45,6 +45,7 @@ from pytest_nfvperf.adapters.report.texts import (
 )
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.features.allure import results
+from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.model.display import format_against, format_margin
 from pytest_nfvperf.model.evidence.comparison import ComparedRun, TestComparison
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestFacts, conclude_test
@@ -65,7 +66,6 @@ from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSetti
 from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.traffic.trial import InvalidReason
 from pytest_nfvperf.plugin.output import IsolatedSink, ResultExporter, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
@@ -74,6 +74,7 @@ _attach: Any = allure.attach
 _dynamic: Any = allure.dynamic
 
 _MISSING = "results for Allure are missing"
+_JUDGED = {Judgement.PASS: Status.PASSED, Judgement.FAIL: Status.FAILED, Judgement.INCONCLUSIVE: Status.BROKEN}
 _TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payload, kind in KINDS.items()}
 
 
@@ -88,6 +89,7 @@ class AllureSink:
         self._report_dir = report_dir
         self._evidence_dir = evidence_dir or Path()
         self._trials: dict[str, TrialData] = {}
+        self._steps: dict[str, Any] = {}
         self._sampled: list[Outcome] = []
         self._drawn: tuple[TopologyData, bytes] | None = None
         self._verdicts: list[Verdict] = []
@@ -102,7 +104,7 @@ class AllureSink:
                 if self._report_dir is not None:
                     results.write_allure_files(self._report_dir, data, os.environ)
             case TestData():
-                for kept in (self._trials, self._sampled, self._verdicts, self._errors):
+                for kept in (self._trials, self._steps, self._sampled, self._verdicts, self._errors):
                     kept.clear()
                 _label(data)
             case TestEndData():
@@ -115,35 +117,50 @@ class AllureSink:
             case AttachmentData():
                 self._attach(data)
             case _:
-                self._show_result(record.id, data)
+                self._show_result(record, data)
 
-    def _show_result(self, record_id: str, data: object) -> None:
+    def _show_result(self, record: Record, data: object) -> None:
+        name, end_ns = record.id, record.time_ns
         match data:
             case TrialData():
-                self._trials[record_id] = data
-                _result_step(f"{record_id} · {trial_line(data)}", data.result.invalid)
+                self._trials[name] = data
+                status, why = _trial_status(data)
+                self._add_trial(name, trial_line(data), end_ns, data.wall_s, status, why)
             case StreamData():
-                _result_step(f"{record_id} · {stream_line(data)}", data.result.invalid)
+                status = Status.SKIPPED if data.result.invalid else Status.PASSED
+                why = "; ".join(map(str, data.result.invalid))
+                self._add_trial(name, stream_line(data), end_ns, data.wall_s, status, why)
             case SoakData():
-                with allure.step(f"soak: {soak_line(data.soak)}"):
-                    facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
-                    _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
-                    _picture("over time", soak_chart(data.soak, data.series))
+                soak = data.soak
+                with results.result_step(f"soak: {soak_line(soak)}", end_ns=end_ns, seconds=soak.elapsed_s):
+                    facts = [f"{name}: {text}" for name, text in soak_facts(soak)]
+                    _attach("\n".join([*facts, "", *soak_events(soak)]), "soak", allure.attachment_type.TEXT)
+                    _picture("over time", soak_chart(soak, data.series))
             case Outcome():
-                _outcome_step(data, self._trials)
+                with results.result_step(_outcome_title(data), end_ns=end_ns, seconds=data.elapsed_s) as step:
+                    results.move_steps([self._steps.pop(key) for key in data.trials if key in self._steps], step)
+                    _attach_outcome(data, self._trials)
                 self._study(data)
             case Verdict():
                 self._verdicts.append(data)
-                _verdict_step(data)
+                _verdict_step(data, end_ns)
             case ComparisonData() if self._comparing is not None:
                 compared = ComparedRun("", self._comparing, (TestComparison("", data),))
                 _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)
                 _picture("comparison", comparison_chart(compared))
             case ErrorData():
                 self._errors.append(data.message)
-                _step_ending_in(f"{data.error}: {data.message}", RuntimeError(data.message))
+                title = f"{data.error}: {data.message}"
+                with results.result_step(title, end_ns=end_ns, status=Status.BROKEN, message=data.message):
+                    pass
                 for name, text in data.evidence.items():
                     _attach(text, name, allure.attachment_type.TEXT)
+
+    def _add_trial(self, name: str, line: str, end_ns: int, seconds: float, status: str, why: str) -> None:
+        """Add the step of a trial; the outcome that rests on it takes it in."""
+        title = f"{name} · {line}"
+        with results.result_step(title, end_ns=end_ns, seconds=seconds, status=status, message=why) as step:
+            self._steps[name] = step
 
     def _study(self, outcome: Outcome) -> None:
         """Attach the readings of a subject; after the last subject, the picture of all."""
@@ -181,38 +198,50 @@ def _label(data: TestData) -> None:
         _dynamic.suite(labels["suite"])
     if "topology" in labels:
         _dynamic.feature(labels["topology"])
-    for name, value in labels.items():
-        if name not in data.parameters and name != "suite":
-            _dynamic.parameter(name, value)
+    results.set_allure_parameters(data)
 
 
-def _result_step(title: str, invalid: Sequence[InvalidReason]) -> None:
-    """An invalid trial or stream is shown as skipped: it counts for nothing."""
-    if not invalid:
-        with allure.step(title):
-            return
-    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, invalid))))
+def _trial_status(trial: TrialData) -> tuple[str, str]:
+    """Allure's status of a trial's step, and why. Skipped: it counts for nothing. Failed: this load was too much.
+
+    The status of the test does not follow from it: a search loads the DUT until frames are lost.
+    """
+    spec = trial.result.spec
+    if trial.result.invalid:
+        return Status.SKIPPED, "; ".join(map(str, trial.result.invalid))
+    if spec.purpose == WARM_UP:
+        return Status.SKIPPED, "a warm-up counts for nothing"
+    if spec.saturating:
+        return Status.PASSED, ""
+    if trial.judged.loss_ratio is None:
+        return Status.UNKNOWN, "nothing was offered"
+    # No message for a loss, which the title states: Allure 3 opens each failed step, and calls a message an error.
+    return (Status.PASSED if trial.judged.loss_ratio <= (spec.give_up_loss or 0.0) else Status.FAILED), ""
 
 
-def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
+def _outcome_title(outcome: Outcome) -> str:
     found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
     found += [f"plateau {plateau_figures(outcome).mpps} Mpps"] if outcome.plateaus else []
-    with allure.step(f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"):
-        own = [(key, trials[key]) for key in outcome.trials if key in trials]
-        if own:
-            _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
-            _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
-        for row in class_figures(outcome):
-            with allure.step(f"class {row.name} at {row.at}: {row.rate}, lost {row.lost}, p99 {row.p99}"):
-                pass
-        names = {"latency": "latency by percentile", "loss": "loss against load"}
-        for name, chart in outcome_charts(outcome, trials).items():
-            _picture(names.get(name, name), chart)
-        lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
-        if lossy:
-            key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
-            if trial.ledger is not None:
-                _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
+    return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
+
+
+def _attach_outcome(outcome: Outcome, trials: dict[str, TrialData]) -> None:
+    """Attach what is known of an outcome to the step that is open."""
+    own = [(key, trials[key]) for key in outcome.trials if key in trials]
+    if own:
+        _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
+        _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
+    for row in class_figures(outcome):
+        with allure.step(f"class {row.name} at {row.at}: {row.rate}, lost {row.lost}, p99 {row.p99}"):
+            pass
+    names = {"latency": "latency by percentile", "loss": "loss against load"}
+    for name, chart in outcome_charts(outcome, trials).items():
+        _picture(names.get(name, name), chart)
+    lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
+    if lossy:
+        key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
+        if trial.ledger is not None:
+            _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
 
 
 def _picture(name: str, chart: Chart | None) -> None:
@@ -220,20 +249,14 @@ def _picture(name: str, chart: Chart | None) -> None:
         _attach(to_png(picture(chart)), name, allure.attachment_type.PNG)
 
 
-def _verdict_step(verdict: Verdict) -> None:
+def _verdict_step(verdict: Verdict, end_ns: int) -> None:
     observed = format_against(verdict.observed, verdict.limit, verdict.unit)
     margin = format_margin(verdict.margin, verdict.times_limit)
     title = f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {margin}"
-    if verdict.judgement is Judgement.PASS:
-        with allure.step(title):
-            return
-    _step_ending_in(title, AssertionError(verdict.reason or verdict.judgement.value))
-
-
-def _step_ending_in(title: str, ending: BaseException) -> None:
-    """A step whose status follows from ``ending``; the test itself goes on."""
-    with suppress(type(ending)), allure.step(title):
-        raise ending
+    passed = verdict.judgement is Judgement.PASS
+    why = "" if passed else verdict.reason or verdict.judgement.value
+    with results.result_step(title, end_ns=end_ns, status=_JUDGED[verdict.judgement], message=why):
+        pass
 
 
 class AllureResults:
