@@ -268,13 +268,13 @@ def test_a_failed_confirmation_is_said() -> None:
     assert goal_figures(replace(OUTCOME, goals=(lower,)), "ndr").note == "confirmed at 4.00 Mpps by 5.00 s, loss 0 %"
 
 
-@pytest.mark.parametrize(("passed", "words"), [(True, "confirmed"), (False, "not confirmed at")])
+@pytest.mark.parametrize(("passed", "words"), [(True, "confirmed"), (False, "not confirmed")])
 def test_the_search_chart_names_the_load_found_and_the_one_confirmed(passed: bool, words: str) -> None:
     confirmed = Confirmation("trial-0009", 3_900_000, 5.0, 0.0, passed)
     outcome = replace(OUTCOME, goals=(replace(NDR, confirmation=confirmed),))
     (panel,) = picture(search_chart([], outcome)).axes
     _, labels = panel.get_legend_handles_labels()
-    assert {"NDR found 4.02 Mpps", f"NDR {words} 3.90 Mpps"} <= set(labels)
+    assert {"4.02 Mpps: NDR found", f"3.90 Mpps: NDR {words}"} <= set(labels)
 
 
 def test_what_a_loss_count_proves() -> None:

@@ -31,7 +31,7 @@ class Axis:
         title: with the unit.
         places: names at 0, 1, 2 ... of an axis without numbers.
         ticks: (where, text) instead of the renderer's own.
-        reach: what a picture shows of it; in the browser a reader zooms.
+        reach: what is shown of it, until a reader zooms.
         unit: numbers are shown as values of this unit.
     """
 
@@ -49,7 +49,8 @@ class ChartSeries:
     """Points, with or without a line through them.
 
     Attributes:
-        name: in the legend; several series may share it. A series without points is a legend entry only.
+        name: in the legend; several series may share it. A series without points is a legend entry only: it explains a
+            shape or a mark.
         x, y: the points; on an axis with places ``x`` counts from 0.
         symbol: of each point, in plotly's words; "" for none.
         size, width: of symbol and line, in points.
@@ -109,7 +110,7 @@ class ChartBand:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. ``closeup``: (title, low, high) of a part of the y axis that a picture shows again."""
+    """One pair of axes."""
 
     title: str
     x: Axis
@@ -117,7 +118,6 @@ class Panel:
     series: Sequence[ChartSeries]
     rules: Sequence[ChartRule] = ()
     bands: Sequence[ChartBand] = ()
-    closeup: tuple[str, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
 
 from pytest_nfvperf.adapters.report.chart import (
     BLUE,
@@ -19,6 +22,7 @@ from pytest_nfvperf.adapters.report.chart import (
     ChartBand,
     ChartRule,
     ChartSeries,
+    Dash,
     Panel,
     Scale,
 )
@@ -39,7 +43,7 @@ from pytest_nfvperf.model.measure.outcome import ClassOutcome, GoalOutcome, Loss
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import STATE, SoakCurve
 from pytest_nfvperf.model.sla.rules import load_in_fps
-from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.sla.verdict import Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 
@@ -60,18 +64,35 @@ _INVALID = "invalid: repeated"
 _PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 _TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 _AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
-_MARKS = {"≥": "≥: at least (limited by the rig)", "?": "?: no trial of full length confirmed it"}
+_MARKS = {
+    "↑": "↑: at least (limited by the rig's own ceiling)",
+    "≥": "≥: at least (its test says why)",
+    "?": "?: no trial of full length confirmed it",
+}
+LIMIT_COLOUR = VERMILION
+Verdicts = Mapping[tuple[tuple[str, str], ...], Sequence[Verdict]]
+"""Verdicts by the labels of what they are about: charts draw their limits."""
+_NO_VERDICTS: Verdicts = MappingProxyType({})
+_SMALL = 50.0
+"""Ratios that are all above this many per cent are drawn on an axis that does not begin at 0."""
 _SECOND_PANEL = {
     "forwarding_rate": ("cycles_per_packet", "PMD cycles per packet", "cycles", 1.0),
     "tcp_throughput": ("tcp_throughput", "TCP goodput", "Gbps", 1e-9),
 }
 """What a study shows beside the ratio of a metric: metric, title, unit, and its factor."""
+_Limits = tuple[tuple[int, float, str, str], ...]
+"""Limits of one curve: the place, the value, the requirement, and the place's name."""
 _StudyPoint = tuple[str, float, float, float, str, str]
 """Label, value, how far its interval reaches below and above, mark, and hover text."""
 
 
-def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, Chart | None]:
-    """The charts "search", "latency" and "loss" of an outcome; None for what was not measured."""
+def outcome_charts(
+    outcome: Outcome, trials: dict[str, TrialData], verdicts: Sequence[Verdict] = ()
+) -> dict[str, Chart | None]:
+    """The charts "search", "latency" and "loss" of an outcome; None for what was not measured.
+
+    ``verdicts``: on the outcome; the search shows the limits of its goals.
+    """
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
     measured = [point for point in outcome.latency if point.trial_id in trials and not point.disturbed]
     # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
@@ -83,14 +104,19 @@ def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, 
     curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
     held = [point for point in outcome.loss_curve if not point.short]
     return {
-        "search": search_chart(own, outcome) if outcome.goals and own else None,
+        "search": search_chart(own, outcome, verdicts) if outcome.goals and own else None,
         "latency": latency_chart(curves) if curves else None,
         "loss": loss_chart(held, outcome.classes) if held else None,
     }
 
 
-def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | None) -> Chart:
-    """Load against trial number. The colour shows what a trial lost, the symbol why it was run."""
+def search_chart(
+    trials: Sequence[tuple[str, TrialData]], outcome: Outcome | None, verdicts: Sequence[Verdict] = ()
+) -> Chart:
+    """Load against trial number. The colour shows what a trial lost, the symbol why it was run.
+
+    A second panel shows what lies close to the result, where the first would show one thick line.
+    """
     points: dict[tuple[str, str, str], list[tuple[int, str, TrialData]]] = {}
     for number, (trial_id, trial) in enumerate(trials, 1):
         phase = next((name for name in _PHASES if name in trial.result.spec.purpose), "search")
@@ -114,20 +140,42 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
             else "lost frames"
         )
         scale = Scale(counted, [colour for _, _, colour in _LOSSES[1:]])
-    panel = Panel(
-        "Every trial",
-        Axis("trial", reach=(0, len(trials) + 1)),
-        Axis("Mpps per direction", from_zero=True),
-        [*keys, *series],
-        [rule for goal, colour in coloured for rule in _goal_rules(goal, colour)],
-        [
-            ChartBand((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
-            for goal, colour in coloured
-            if goal.upper_fps is not None
-        ],
-        _closeup(goals, [load for one in series for load in one.y]),
+    limits = [
+        ChartRule(fps / 1e6, "y", LIMIT_COLOUR, "dash", f"limit: {verdict.requirement}", 1.6)
+        for verdict in verdicts
+        if outcome is not None and outcome.goal(verdict.metric) and (fps := limit_fps(verdict, outcome)) is not None
+    ]
+    x_axis = Axis("trial", reach=(0, len(trials) + 1))
+    y_axis, marks = Axis("Mpps per direction", from_zero=True), [*keys, *series]
+    rules = [*_goal_rules(coloured), *limits]
+    bands = [
+        ChartBand((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
+        for goal, colour in coloured
+        if goal.upper_fps is not None
+    ]
+    reach = _result_reach(goals, [load for one in series for load in one.y])
+    if reach is None:
+        return Chart((Panel("Every trial", x_axis, y_axis, marks, rules, bands),), 4.1, scale=scale)
+    near = ChartBand(*reach, "y", MUTED, opacity=0.2)
+    rules = [rule for rule in rules if reach[0] <= rule.at <= reach[1]]
+    close = Axis("Mpps per direction", reach=reach)
+    panels = (
+        Panel("Every trial", x_axis, y_axis, marks, limits, [near]),
+        Panel("Close to the result (the grey band)", x_axis, close, marks, rules, bands),
     )
-    return Chart((panel,), 4.1, scale=scale)
+    return Chart(panels, 4.1, scale=scale)
+
+
+def limit_fps(verdict: Verdict, outcome: Outcome) -> float | None:
+    """The limit of a rate as frames/s per direction; None for a share of another figure, and without a limit."""
+    if verdict.limit is None:
+        return None
+    bits = outcome.bits_per_second(1.0)
+    return {
+        "pps": verdict.limit,
+        "bps": verdict.limit / bits if bits else None,
+        "line_ratio": verdict.limit * outcome.line_rate_fps if outcome.line_rate_fps else None,
+    }.get(verdict.unit)
 
 
 def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> ChartSeries:
@@ -153,29 +201,36 @@ def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[in
     )
 
 
-def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[ChartRule]:
-    """The load found, the one confirmed, and the one that no longer met the goal.
+def _goal_rules(goals: Sequence[tuple[GoalOutcome, str]]) -> Iterator[ChartRule]:
+    """The loads found, those confirmed, and those that no longer met their goal; one line for equal loads.
 
-    The load found and the load confirmed are two figures: tables show the one that was confirmed.
+    The load found and the load confirmed may differ: tables show the one that was confirmed.
     """
-    name, found = goal.goal.name.upper(), (goal.load_fps or 0) / 1e6
-    yield ChartRule(found, "y", colour, name=f"{name} found {found:.2f} Mpps")
-    if goal.confirmation is not None:
-        confirmed = goal.confirmation.load_fps / 1e6
-        how = "confirmed" if goal.confirmation.passed else "not confirmed at"
-        yield ChartRule(confirmed, "y", colour, "dash", f"{name} {how} {confirmed:.2f} Mpps")
-    if goal.upper_fps is not None:
-        upper = goal.upper_fps / 1e6
-        yield ChartRule(upper, "y", colour, "dot", f"{name} not met at {upper:.2f} Mpps", 0.9)
+    at: dict[str, list[tuple[float, str, Dash, str, str]]] = {}
+    for goal, colour in goals:
+        name, confirmed = goal.goal.name.upper(), goal.confirmation
+        found: list[tuple[float | None, Dash, str]] = [(goal.load_fps, "solid", "found")]
+        if confirmed is not None:
+            found.append((confirmed.load_fps, "dash", "confirmed" if confirmed.passed else "not confirmed"))
+        for load, dash, what in (*found, (goal.upper_fps, "dot", "not met")):
+            if load is not None:
+                at.setdefault(f"{load:.4g}", []).append((load / 1e6, colour, dash, name, what))
+    for alike in at.values():
+        load, colour, dash, *_ = alike[0]
+        said: dict[str, list[str]] = {}
+        for *_, name, what in alike:
+            said.setdefault(name, []).append(what)
+        text = ", ".join(f"{name} {' and '.join(whats)}" for name, whats in said.items())
+        yield ChartRule(load, "y", colour, dash, f"{load:.2f} Mpps: {text}")
 
 
-def _closeup(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[str, float, float] | None:
+def _result_reach(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[float, float] | None:
     """2 % around the bounds that were found, in Mpps, if a trial was there."""
     bounds = [load / 1e6 for goal in goals for load in (goal.load_fps, goal.upper_fps) if load]
     if not bounds:
         return None
     low, high = min(bounds) * 0.98, max(bounds) * 1.02
-    return ("Close to the result", low, high) if any(low <= load <= high for load in loads) else None
+    return (low, high) if any(low <= load <= high for load in loads) else None
 
 
 def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
@@ -354,11 +409,15 @@ def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
 
 
 def sweep_chart(
-    series: Sequence[SweepSeries], published: Sequence[PublishedSeries] = (), *, axis: str = "frame_size"
+    series: Sequence[SweepSeries],
+    published: Sequence[PublishedSeries] = (),
+    *,
+    axis: str = "frame_size",
+    verdicts: Verdicts = _NO_VERDICTS,
 ) -> Chart:
     """NDR and PDR in frames/s and bit/s per direction. Solid: no loss; dashed: with the loss that PDR allows.
 
-    ``axis``: the label on the x axis. Published series need "frame_size".
+    ``axis``: the label on the x axis. Published series need "frame_size". ``verdicts``: their limits are drawn.
     """
     values = {outcome.label[axis] for one in series for outcome in one.outcomes}
     values |= {str(size) for other in published for size, _ in other.points}
@@ -368,7 +427,8 @@ def sweep_chart(
     x_axis = Axis(_AXIS_TITLES.get(axis, axis), tuple(names))
     panels = []
     for heading, unit in (("Frames per second", "Mpps"), ("Bits per second", "Gbps")):
-        drawn = list(_sweep_series(_Sweeping(axis, places, in_bits=unit == "Gbps"), series, published))
+        panel = _Sweeping(axis, places, in_bits=unit == "Gbps")
+        drawn = [*_sweep_series(panel, series, published), *_sweep_limits(panel, series, verdicts)]
         panels.append(Panel(heading, x_axis, Axis(f"{unit} per direction", from_zero=True), drawn))
     return Chart(panels, 4.4)
 
@@ -397,10 +457,19 @@ def _sweep_series(
     marks = set[str]()
     for number, one in enumerate(series):
         colour = SERIES[number % len(SERIES)]
-        for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
-            for drawn in _goal_curves(panel, one, name, colour):
-                marks.update(drawn.labels)
-                yield drawn
+        curves = [
+            curve
+            for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals)
+            for curve in _goal_curves(panel, one, name, colour)
+        ]
+        marked = set[tuple[float, str]]()  # NDR and PDR lie on each other: one mark says it for both
+        for curve in curves:
+            fresh = [
+                label if (at, label) not in marked else "" for at, label in zip(curve.x, curve.labels, strict=True)
+            ]
+            marked.update(zip(curve.x, curve.labels, strict=True))
+            marks.update(curve.labels)
+            yield replace(curve, labels=fresh)
         without = sorted({panel.at(o) for o in one.outcomes for goal in o.goals if goal.load_fps is None})
         if without:
             yield ChartSeries(f"{one.name}: no result", without, [0.0] * len(without), colour, "x")
@@ -444,10 +513,49 @@ def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> 
                 5.5 if strict else 6.5,
                 line=("solid" if strict else "dash") if joined else "",
                 width=1.8 if strict else 1.3,
-                labels=[bound_mark(seen) for _, _, _, seen in members],
+                labels=[_sweep_mark(outcome, goal, seen) for _, outcome, goal, seen in members],
                 hover=[hover(panel.places[at], outcome, goal) for at, outcome, goal, _ in members],
                 links=[goal.confirmation.trial_id if goal.confirmation else None for _, _, goal, _ in members],
             )
+
+
+def _sweep_limits(panel: _Sweeping, series: Sequence[SweepSeries], verdicts: Verdicts) -> Iterator[ChartSeries]:
+    """The limit of each goal at each place. Curves that have the same limits share one line."""
+    found: dict[_Limits, tuple[str, str]] = {}
+    for number, one in enumerate(series):
+        for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
+            points = sorted(
+                (
+                    panel.at(outcome),
+                    panel.value(outcome.mean_frame_size, fps),
+                    verdict.requirement,
+                    outcome.label[panel.axis],
+                )
+                for outcome in one.outcomes
+                for verdict in verdicts.get(outcome.labels, ())
+                if verdict.metric == name and (fps := limit_fps(verdict, outcome)) is not None
+            )
+            if points:
+                found.setdefault(tuple(points), (f"limit of {one.name} {name.upper()}", SERIES[number % len(SERIES)]))
+    yield from _limit_lines(found, str.isdigit)
+
+
+def _limit_lines(found: dict[_Limits, tuple[str, str]], is_number: Callable[[str], object]) -> Iterator[ChartSeries]:
+    """A step at each limit, and a line through those at numbers. ``found``: name and colour of each; one needs none."""
+    for limits, (name, colour) in found.items():
+        shown = (name, colour) if len(found) > 1 else ("limit", LIMIT_COLOUR)
+        numbers = [one for one in limits if is_number(one[3])]
+        for members, joined in ((numbers, True), ([one for one in limits if one not in numbers], False)):
+            if members:
+                x, y, requirements, _ = zip(*members, strict=True)
+                line: Dash | Literal[""] = "dot" if joined else ""
+                yield ChartSeries(shown[0], x, y, shown[1], "line-ew", 14, line=line, width=1.4, hover=requirements)
+
+
+def _sweep_mark(outcome: Outcome, goal: GoalOutcome, seen: Observation) -> str:
+    """``↑`` only where the rig's ceiling is drawn and was the limit."""
+    mark = bound_mark(seen)
+    return "↑" if mark == "≥" and goal.generator_limited and outcome.ceiling_fps is not None else mark
 
 
 def bound_mark(seen: Observation) -> str:
@@ -473,8 +581,11 @@ def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> C
     )
 
 
-def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
-    """The ratio to the baseline with its interval, and the cost. All comparisons have one metric and one label."""
+def study_chart(comparisons: Sequence[StudyOutcomes], verdicts: Verdicts = _NO_VERDICTS) -> Chart:
+    """The ratio to the baseline with its interval, and the cost. All comparisons have one metric and one label.
+
+    ``verdicts``: limits of the ratio, and of what the second panel shows, are drawn.
+    """
     per, main = comparisons[0].per, comparisons[0].main
     places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
     # Between two names there is nothing, and no line.
@@ -505,10 +616,38 @@ def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
     found = [_metric_points(one, metric, factor) for one in comparisons]
     values = [curve(number, points) for number, points in enumerate(found) if points]
     axis = Axis(per, tuple(places))
+    ratios += _study_limits(comparisons, places, verdicts, main, "ratio", 100.0)
+    values += _study_limits(comparisons, places, verdicts, metric, "", factor)
     baseline = ChartRule(100, "y", MUTED, "dash", width=1)
     y_titles = "% of the baseline, with its interval", f"{unit}, median with its interval".lstrip(", ")
-    left = Panel(ratio_title(comparisons), axis, Axis(y_titles[0], from_zero=True), ratios, (baseline,))
+    # Differences are the point: from 0 they are seen only where they are large.
+    small = all(min(low, default=100) > _SMALL for low in ([*one.y] for one in ratios))
+    left = Panel(ratio_title(comparisons), axis, Axis(y_titles[0], from_zero=not small), ratios, (baseline,))
     return Chart((left, Panel(heading, axis, Axis(y_titles[1], from_zero=True), values)), 4.4)
+
+
+def _study_limits(
+    comparisons: Sequence[StudyOutcomes],
+    places: Sequence[str],
+    verdicts: Verdicts,
+    metric: str,
+    unit: str,
+    factor: float,
+) -> Iterator[ChartSeries]:
+    """Limits of a metric; ``unit`` "ratio": of its ratio to the study's baseline, else of the metric itself."""
+    found: dict[_Limits, tuple[str, str]] = {}
+    for number, one in enumerate(comparisons):
+        baseline = f"{{{one.per}: {one.outcomes[0].label[one.per]}}}"
+        points = [
+            (places.index(at := outcome.label[one.per]), verdict.limit * factor, verdict.requirement, at)
+            for outcome in one.outcomes
+            for verdict in verdicts.get(outcome.labels, ())
+            if verdict.metric == metric and verdict.limit is not None
+            if (verdict.requirement.endswith(f" of {baseline}") if unit == "ratio" else verdict.unit != "ratio")
+        ]
+        if points:
+            found.setdefault(tuple(sorted(points)), (f"limit of {one.name}", SERIES[number % len(SERIES)]))
+    yield from _limit_lines(found, partial(re.fullmatch, r"\d+(\.\d+)?"))
 
 
 def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:

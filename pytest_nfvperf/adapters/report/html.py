@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures, page_charts, studies
-from pytest_nfvperf.adapters.report.charts import MOST_CURVES, find_sweeps, study_chart, sweep_chart
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Verdicts, find_sweeps, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.picture import picture
@@ -156,11 +156,16 @@ def _compare_within(
 ) -> None:
     """Add what the tests of a suite show together: sweeps, studies, and what others published."""
     outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
+    verdicts: Verdicts = {
+        outcome.labels: page.evidence.verdicts_on(outcome)
+        for page in suite.tests
+        for outcome in page.evidence.outcomes.values()
+    }
     for number, sweep in enumerate(find_sweeps(outcomes), 1):
         labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
         beside = [each for each in published if sweep.axis == "frame_size" and any(map(each.belongs_to, labels))]
         title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
-        drawing = sweep_chart(sweep.series, beside, axis=sweep.axis)
+        drawing = sweep_chart(sweep.series, beside, axis=sweep.axis, verdicts=verdicts)
         chart = charts.add(drawing, f"sweep {suite.name} {sweep.axis} {number}", f"{suite.name}: {title}")
         suite.sweeps.append((title, chart))
     groups: dict[tuple[str, str], list[StudyOutcomes]] = {}
@@ -171,7 +176,7 @@ def _compare_within(
             part = members[first : first + MOST_CURVES]
             title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
             name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
-            chart = charts.add(study_chart(part), name, f"{suite.name}: {title}")
+            chart = charts.add(study_chart(part, verdicts), name, f"{suite.name}: {title}")
             notes = [f"{one.name}: {line}" for one in part for line in (slope_line(one), *subject_notes(one)) if line]
             for line in (*notes, *notes_below(part)):
                 chart += Markup('<figcaption class="soft small">{}</figcaption>').format(line)

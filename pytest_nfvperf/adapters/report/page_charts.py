@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import gzip
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -101,7 +102,7 @@ def live(chart: Chart) -> dict[str, Any]:
 
 
 def _live_panel(panel: Panel) -> dict[str, Any]:
-    """Named rules become traces, so that a reader can hide them. Closeups and shifts are for pictures only."""
+    """Named rules become traces, so that a reader can hide them. Shifts are for pictures only."""
     ends = panel.x.reach or (0, len(panel.x.places) - 1)
     levels = [
         ChartSeries(rule.name, ends, (rule.at, rule.at), rule.colour, line=rule.line, width=rule.width)
@@ -109,6 +110,12 @@ def _live_panel(panel: Panel) -> dict[str, Any]:
         if rule.name and rule.axis == "y"
     ]
     drawn = [_trace(series, panel.x) for series in (*levels, *panel.series) if len(series.x)]
+    named = {trace["name"] for trace in drawn}
+    keys = [
+        {"name": one.name, "colour": one.colour, "symbol": one.symbol}
+        for one in panel.series
+        if not len(one.x) and one.name not in named
+    ]
     shapes = []
     for band in panel.bands:
         look = {"fillcolor": band.colour, "opacity": band.opacity, "line": {"width": 0}, "layer": "below"}
@@ -118,7 +125,8 @@ def _live_panel(panel: Panel) -> dict[str, Any]:
             line = {"color": rule.colour, "dash": rule.line, "width": rule.width}
             shapes.append(_shape("line", rule, rule.at, rule.at, {"line": line}))
     axes = {"xaxis": _live_axis(panel.x), "yaxis": _live_axis(panel.y)}
-    return {"title": panel.title, "x": panel.x.title, "y": panel.y.title, "traces": drawn, **axes, "shapes": shapes}
+    titles = {"title": panel.title, "x": panel.x.title, "y": panel.y.title}
+    return {**titles, "traces": drawn, "keys": keys, **axes, "shapes": shapes}
 
 
 def _live_axis(axis: Axis) -> dict[str, Any]:
@@ -127,6 +135,8 @@ def _live_axis(axis: Axis) -> dict[str, Any]:
         made |= {"type": "category", "categoryorder": "array", "categoryarray": _places(axis)}
     if axis.ticks:
         made |= {"tickvals": [at for at, _ in axis.ticks], "ticktext": [text for _, text in axis.ticks]}
+    if axis.reach:
+        made["range"] = [math.log10(end) for end in axis.reach] if axis.log else list(axis.reach)
     return made | ({"rangemode": "tozero"} if axis.from_zero else {})
 
 
@@ -151,7 +161,7 @@ def _trace(series: ChartSeries, axis: Axis) -> dict[str, Any]:
     if series.symbol:
         lines_only = series.symbol.startswith(("x", "line-"))
         symbol = f"{series.symbol.replace('x', 'x-thin')}-open" if lines_only else series.symbol
-        made["marker"] = {"color": series.colour, "size": 18 if series.symbol == "line-ew" else 8, "symbol": symbol}
+        made["marker"] = {"color": series.colour, "size": round(series.size * 1.4), "symbol": symbol}
     if series.below:
         ends = {"array": list(series.above), "arrayminus": list(series.below)}
         look = {"type": "data", "symmetric": False, "thickness": 1.2, "width": 4, "color": series.colour}

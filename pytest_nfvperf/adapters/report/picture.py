@@ -9,7 +9,6 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from matplotlib import rc_context
@@ -64,12 +63,7 @@ _STYLE: Any = {
 
 def picture(chart: Chart) -> Figure:
     """Two panels side by side, or one as wide as both."""
-    shown: list[Panel] = []
-    for panel in chart.panels:
-        shown.append(panel)
-        if panel.closeup:
-            title, low, high = panel.closeup
-            shown.append(replace(panel, title=title, y=replace(panel.y, reach=(low, high), from_zero=False)))
+    shown = chart.panels
     columns = min(len(shown), 2)
     rows = math.ceil(len(shown) / columns)
     figure = new_figure(WIDTH, chart.height * rows)
@@ -107,7 +101,7 @@ def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> 
                 series.x, series.y, s=30, marker=_MARKERS[series.symbol], c=series.levels, cmap=scale[0], norm=scale[1]
             )
         else:
-            _draw_series(axes, series, clip=bool(panel.closeup or panel.x.reach))
+            _draw_series(axes, series, clip=bool(panel.x.reach))
     for which, axis in (("x", panel.x), ("y", panel.y)):
         _set_axis(axes, which, axis)
 
@@ -220,6 +214,9 @@ def finish(
     widest = max(map(len, handles), default=0) * 0.075 + 0.6
     columns = max(1, min(len(handles), int(figure.get_figwidth() / widest)))
     rows = math.ceil(len(handles) / columns)
+    figure.set_figheight(
+        figure.get_figheight() + 0.22 * max(rows - 2, 0)
+    )  # a long legend takes nothing from the panels
     width, height = figure.get_size_inches()
     figure.subplots_adjust(
         left=left_in / width,

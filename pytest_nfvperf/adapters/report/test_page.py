@@ -118,7 +118,14 @@ def page_of_test(
     labels = dict(test.data.labels)
     name = f"{labels.get('suite', '')} {test.node_id.split('::')[-1]}".strip()
     outcomes = tuple(
-        _outcome_page(outcome, run.trials, f"{name} {key}" if len(test.outcomes) > 1 else name, charts, listed)
+        _outcome_page(
+            outcome,
+            run.trials,
+            f"{name} {key}" if len(test.outcomes) > 1 else name,
+            charts,
+            listed,
+            test.verdicts_on(outcome),
+        )
         for key, outcome in test.outcomes.items()
     )
     loose = tuple((key, trial) for key, trial in test.trials.items() if key not in listed)
@@ -160,7 +167,12 @@ def _headline(pages: Sequence[OutcomePage]) -> str:
 
 
 def _outcome_page(
-    outcome: Outcome, trials: dict[str, TrialData], name: str, charts: ChartFolder, listed: set[str]
+    outcome: Outcome,
+    trials: dict[str, TrialData],
+    name: str,
+    charts: ChartFolder,
+    listed: set[str],
+    verdicts: Sequence[Verdict],
 ) -> OutcomePage:
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
     earlier = tuple(key for key, _ in own if key in listed)
@@ -172,7 +184,7 @@ def _outcome_page(
         goals.append((goal, goal_figures(outcome, goal.goal.name), proof))
     pictures = {
         kind: None if chart is None else charts.add(chart, f"{name} {kind}", f"{kind} of {name}")
-        for kind, chart in outcome_charts(outcome, trials).items()
+        for kind, chart in outcome_charts(outcome, trials, verdicts).items()
     }
     # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
     lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judged.lost > 0 and t.ledger is not None]

@@ -53,14 +53,19 @@
   function legend(chart, panels, plots) {
     const list = document.createElement("div");
     list.className = "series";
-    const traces = new Map(panels.flatMap(panel => panel.traces).map(trace => [trace.name, trace]));
-    for (const [name, trace] of traces) {
+    const traces = new Map();
+    for (const trace of panels.flatMap(panel => panel.traces).filter(each => each.name)) {
+      traces.set(trace.name, [...(traces.get(trace.name) ?? []), trace]);
+    }
+    for (const [name, alike] of traces) {
       const button = document.createElement("button");
-      const colour = trace.line?.color ?? trace.marker?.color;
+      const lines = alike.find(trace => trace.line);
+      const colour = (lines?.line ?? alike[0].marker).color;
+      const symbols = [...new Set(alike.filter(trace => trace.marker).map(trace => trace.marker.symbol))];
       button.type = "button";
       button.setAttribute("aria-pressed", "true");
       button.title = "show or hide";
-      button.append(sample(trace, colour), name);
+      button.append(sample(colour, symbols, lines?.line.dash), name);
       button.onclick = () => {
         const shown = button.getAttribute("aria-pressed") !== "true";
         button.setAttribute("aria-pressed", String(shown));
@@ -71,14 +76,33 @@
       };
       list.append(button);
     }
+    for (const [name, key] of new Map(panels.flatMap(panel => panel.keys).map(each => [each.name, each]))) {
+      const entry = document.createElement("span");
+      if (key.symbol) entry.append(sample(key.colour, [key.symbol]));
+      entry.append(name);
+      list.append(entry);
+    }
     return list;
   }
 
-  function sample(trace, colour) {
-    const mark = document.createElement("i");
-    const line = trace.mode.includes("lines") || String(trace.marker?.symbol).startsWith("line");
-    mark.style.cssText = line ? `border-top: 3px ${{ dash: "dashed", dot: "dotted" }[trace.line?.dash] ?? "solid"} ${colour}` : `background: ${colour}`;
-    mark.className = line ? "line" : "dot";
+  const SHAPES = {
+    circle: "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0", square: "M-4,-4h8v8h-8z", diamond: "M0,-5l5,5l-5,5l-5,-5z",
+    "triangle-up": "M0,-5l5,9h-10z", "triangle-down": "M0,5l5,-9h-10z", "line-ew": "M-8,0h16", "line-ns": "M0,-5v10",
+    cross: "M-1.6,-5h3.2v3.4h3.4v3.2h-3.4v3.4h-3.2v-3.4h-3.4v-3.2h3.4z", x: "M-4,-4l8,8m0,-8l-8,8", any: "M-9,-4h18v8h-18z",
+  };
+  // As it looks in the chart: its line, and its symbol. Several symbols have entries of their own: then only the colour.
+  function sample(colour, symbols, dash) {
+    const draw = (name, attributes) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      return made;
+    };
+    const mark = draw("svg", { viewBox: "-14 -6 28 12", width: 28, height: 12, "aria-hidden": "true", stroke: colour, "stroke-width": 2 });
+    const dashes = { dash: "6 3", dot: "2 2" }[dash] ?? "none";
+    if (dash) mark.append(draw("path", { d: "M-14,0h28", "stroke-dasharray": dashes }));
+    const symbol = symbols.length > 1 && !dash ? "any" : symbols[0];
+    const shape = symbol?.replace(/-open|-thin/g, "");
+    if (shape) mark.append(draw("path", { d: SHAPES[shape], fill: symbol.endsWith("-open") || shape === "x" ? "none" : colour, "stroke-width": 1.5 }));
     return mark;
   }
 
