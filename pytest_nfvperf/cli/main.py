@@ -82,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     _add(commands, "clean", _clean, "remove what killed runs left on this machine, and nothing else")
     build = _add(commands, "build", _build, "compile the embedded generator for this machine")
     build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
+    first = _add(commands, "init", _init, "write a first acceptance project that passes at once; replaces no file")
+    first.add_argument("directory", type=path_like, metavar="DIR", help="where; `.` for this directory")
+    first.add_argument(
+        "--ci", choices=("github", "gitlab", "jenkins"), default="github", help="the CI's recipe (default: %(default)s)"
+    )
     planning = _add(commands, "plan", plan, "list the trials of a run and the time they take; sends nothing")
     planning.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
     suites = _add(commands, "suites", _suites, "list the suites that came with nfvperf, or copy them to run them")
@@ -135,6 +140,13 @@ def _build(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.generators.embedded.build import build  # noqa: PLC0415
 
     print(build(sanitize=arguments.sanitize))
+    return 0
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.cli.first_project import write_project  # noqa: PLC0415
+
+    print(write_project(arguments.directory, arguments.ci))
     return 0
 
 

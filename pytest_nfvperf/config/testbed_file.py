@@ -132,7 +132,7 @@ def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa:
     for path, problem in problems:
         raise document.error(problem, path)
     return (
-        *_shared_cpus(claims, shared),
+        *(() if testbed.discovered else _shared_cpus(claims, shared)),  # nfvperf chose it, not the user
         *_distant_ports(testbed, claims, numa),
         *_unlinked_ports(testbed),
         *_ineffective_rings(testbed),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,6 +18,13 @@ from pytest_nfvperf import Traffic
 
 def test_mine(phy2phy, search, sla):
     sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))
+"""
+
+SIMULATED = """
+from pytest_nfvperf.testing import FakeGenerator, SimulatedBackend
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator(capacity_fps=3.8e6))
 """
 
 CONFTEST = "pytest_plugins = ['pytest_nfvperf.fixtures.all']\n"
@@ -57,10 +66,60 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     assert not strangers, "nothing but the package: a top-level `fixtures` would shadow PyPI's"
 
 
-def test_a_suite_outside_the_tree_runs_on_the_wheel(wheel, tmp_path):
-    run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
-    python = str(tmp_path / "env/bin/python")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel), cwd=tmp_path)
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which the tutorial's commands have been run, up to those that set the machine up."""
+    directory = tmp_path_factory.mktemp("tutorial")
+    for command in tutorial()[:3]:
+        done = shell(command, directory, PIP_FIND_LINKS=str(wheel.parent), PIP_QUIET="1")
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return directory
+
+
+def tutorial() -> list[str]:
+    page = (ROOT / "docs/tutorial/ten-commands.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n# tutorial\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+def shell(command: str, directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    apt = directory / "apt.conf"
+    apt.write_text('DPkg::Lock::Timeout "120";\n')  # another process of this machine may be installing something
+    changed = {**os.environ, "APT_CONFIG": str(apt), **environment}
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=directory, check=False, env=changed
+    )
+
+
+def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed, tmp_path):
+    """All its commands as they are written, but the measurements are simulated: this file runs beside others."""
+    commands = tutorial()
+    assert len(commands) <= 10
+    assert [command.split("/")[-1] for command in commands].count("pytest") == 2
+    (tmp_path / "simulated.py").write_text(SIMULATED)
+    environment = {"PYTEST_ADDOPTS": "-p simulated", "PYTHONPATH": str(tmp_path)}
+
+    ends = {}
+    for number, command in enumerate(commands[3:], 4):
+        done = shell(command, installed, **environment)
+        ends[number] = (command.split("/")[-1].partition(" ")[0], done.returncode)
+        text = done.stdout + done.stderr
+        if command.endswith("/pytest"):
+            ends[number] = (*ends[number], re.findall(r"^first/(\S+) .* (PASS|FAIL) ", text, re.MULTILINE))
+        assert done.returncode == 0 or number == len(commands), f"{command}: {text}"
+
+    green = [("test_throughput[64]", "PASS"), ("test_fixed_load", "PASS")]
+    red = [("test_throughput[64]", "FAIL"), ("test_fixed_load", "PASS")]
+    assert list(ends.values())[-3:] == [("pytest", 0, green), ("sla.yaml", 0), ("pytest", 1, red)]
+    assert re.search(r"FAIL +pdr >= 500 Mpps +\S+ Mpps +500 Mpps", text)
+    assert (installed / "reports/latest/report.html").is_file()
+    written = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
+    page = (ROOT / "docs/tutorial/ten-commands.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\S+)` \|", page, re.MULTILINE)) <= written
+
+
+def test_a_suite_outside_the_tree_runs_on_the_wheel(installed, tmp_path):
+    python = str(installed / ".venv/bin/python")
     project = tmp_path / "project"
     project.mkdir()
     (project / "conftest.py").write_text(CONFTEST)
@@ -70,7 +129,7 @@ def test_a_suite_outside_the_tree_runs_on_the_wheel(wheel, tmp_path):
 
     assert "1 test, " in shown
     assert "test_mine.py::test_mine: about" in shown
-    nfvperf = str(tmp_path / "env/bin/nfvperf")
+    nfvperf = str(installed / ".venv/bin/nfvperf")
     assert "throughput " in run(nfvperf, "suites", cwd=tmp_path)
     told = run(nfvperf, "suites", "--copy", "acceptance", cwd=tmp_path)
     assert "run: cd acceptance && pytest suites/ --nfv-profile smoke" in told
@@ -82,4 +141,4 @@ def test_a_suite_outside_the_tree_runs_on_the_wheel(wheel, tmp_path):
     packed = run(python, "-m", "pytest", "suites/", "--nfv-plan", "--nfv-sla", "published:S1", "-k", "test_ndr_pdr",
                  cwd=tmp_path / "acceptance")  # fmt: skip
     assert "suites/routing/" in packed or "suites/throughput/" in packed
-    assert "usage: nfvperf" in run(str(tmp_path / "env/bin/nfvperf"), "--help", cwd=tmp_path)
+    assert "usage: nfvperf" in run(nfvperf, "--help", cwd=tmp_path)

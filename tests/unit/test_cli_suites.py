@@ -1,4 +1,4 @@
-"""``nfvperf suites``: what it lists, what it copies, and what it leaves alone."""
+"""``nfvperf suites`` and ``nfvperf init``: what it lists, what it copies, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import configparser
 import tomllib
 from pathlib import Path
 
-from pytest_nfvperf.cli import suites
+import pytest
+
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.machine.check import CheckState
+from pytest_nfvperf.cli import first_project, suites
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.config.testbed_file import load_testbed
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,3 +65,62 @@ def test_doctor_uses_the_terminals_width(monkeypatch, capsys):
     main(["doctor"])
 
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 90 < wide
+
+
+def test_a_first_project_has_the_recipe_of_its_ci(tmp_path, capsys):
+    for ci, (recipe, place) in first_project.CI_FILES.items():
+        assert main(["init", str(tmp_path / ci), "--ci", ci]) == 0
+        assert (tmp_path / ci / place).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
+        shown = capsys.readouterr().out
+        assert f"wrote to {tmp_path / ci}: conftest.py, pytest.ini, suites/first/test_first.py, " in shown
+        assert f"run: cd {tmp_path / ci} && pytest" in shown
+    with pytest.raises(SystemExit):
+        main(["init", str(tmp_path / "x"), "--ci", "none"])
+    assert f"(choose from {', '.join(map(repr, first_project.CI_FILES))})" in capsys.readouterr().err
+
+
+def test_a_first_project_replaces_nothing_and_says_which_file_is_there(tmp_path, capsys):
+    (tmp_path / "conftest.py").write_text("mine")
+    (tmp_path / ".gitignore").symlink_to("nowhere")
+    (tmp_path / "README.md").write_text("no file of ours")
+
+    assert main(["init", str(tmp_path)]) == 1
+
+    assert capsys.readouterr().err == (
+        f"nfvperf: {tmp_path} has conftest.py, .gitignore already, and nothing is replaced: choose another directory\n"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".gitignore", "README.md", "conftest.py"]
+    assert (tmp_path / "conftest.py").read_text() == "mine"
+
+
+def test_a_first_project_in_a_place_that_cannot_be_written(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert main(["init", str(tmp_path / "file")]) == 1
+
+    assert f"nfvperf: cannot write the project to {tmp_path / 'file'}: " in capsys.readouterr().err
+
+
+def test_the_testbed_of_a_first_project_is_this_machine_without_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_project.machine_checks, "checks", lambda testbed: [])
+    first_project.write_project(tmp_path)
+
+    testbed, warnings = load_testbed(tmp_path / "testbed.yaml")
+
+    assert testbed == discover_testbed()
+    assert warnings == ()
+    assert "--nfv-testbed testbed.yaml" in (tmp_path / "pytest.ini").read_text()
+
+
+def test_on_a_machine_without_ovs_it_says_what_to_do(tmp_path, monkeypatch):
+    absent = CheckState.MISSING, "ovs-vswitchd is missing", "apt-get install openvswitch-switch-dpdk"
+    monkeypatch.setattr(first_project.machine_checks, "_ovs", lambda prefix: absent)
+
+    told = first_project.write_project(tmp_path / "new")
+
+    assert "\nThis machine cannot measure yet:\n" in told
+    assert "\n  Open vSwitch: ovs-vswitchd is missing; apt-get install openvswitch-switch-dpdk\n" in told
+    assert "\nset it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build\n" in told
+    assert told.endswith(f"run: cd {tmp_path / 'new'} && pytest --nfv-plan")
+    assert not (tmp_path / "new/testbed.yaml").exists()
+    assert "--nfv-testbed" not in (tmp_path / "new/pytest.ini").read_text()

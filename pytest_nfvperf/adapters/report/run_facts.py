@@ -70,7 +70,7 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
     engine = "not started" if generator is None else f"{generator.engine} {generator.version}, {generator.detail}"
     plan = [("PMD", cpus.pmd), ("generator", cpus.generator), ("VNF", cpus.vnf), ("rest", cpus.housekeeping)]
     names = list(measured_on(run))
-    testbed = f"{data.testbed.name}{' (discovered, no file)' if data.testbed.discovered else ''}"
+    testbed = f"{data.testbed.name}{' (discovered)' if data.testbed.discovered else ''}"
     if len(names) > 1:
         testbed = f"{len(names)}, alike but for CPUs and devices: {', '.join(names)}"
     resumed = []

@@ -1,0 +1,117 @@
+"""``nfvperf init``: write a first acceptance project: fixtures, a suite with its SLA, this machine as testbed, CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest_nfvperf
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.machine import machine_checks
+from pytest_nfvperf.adapters.machine.check import CheckState
+from pytest_nfvperf.cli.suites import CONFTEST
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
+from pytest_nfvperf.model.display import listed
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+_RECIPES = Path(pytest_nfvperf.__file__).parent / "docs" / "examples" / "ci"
+CI_FILES = {
+    "github": ("github.yml", ".github/workflows/datapath.yml"),
+    "gitlab": ("gitlab-ci.yml", ".gitlab-ci.yml"),
+    "jenkins": ("Jenkinsfile", "Jenkinsfile"),
+}
+"""By system: the recipe that comes with the documents, and where the system looks for it."""
+_TESTBED = "testbed.yaml"
+_INI = """[pytest]
+testpaths = suites
+addopts = -ra{testbed}
+"""
+_SUITE = '''"""A first suite: how much goes through one bridge, and what is lost at a load that it must carry."""
+
+from pytest_nfvperf import Traffic, sweep
+
+
+@sweep("frame_size", [64, 1518], quick={64})
+def test_throughput(frame_size, phy2phy, search, sla):
+    """Search the highest load without loss (NDR) and with at most 0.5 % of it (PDR); judge by sla.yaml."""
+    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=frame_size)))
+
+
+def test_fixed_load(phy2phy, search, sla):
+    """Send 50,000 frames a second in each direction for two seconds; judge by sla.yaml."""
+    sla.check(search.loss_at(phy2phy, Traffic(frame_size=64), 50e3, 2.0))
+'''
+_SLA = """# What the suite must reach: modest, so that any machine of two cores passes. State your own limits.
+schema: 1
+rules:
+  - where: {test: test_throughput}
+    require:
+      pdr: ">= 0.1 Mpps"
+  - where: {test: test_fixed_load}
+    require:
+      loss_ratio: {at: 50 kpps, limit: "<= 0.1 %"}
+"""
+_IGNORED = ".venv/\n__pycache__/\n.pytest_cache/\nreports/\njunit.xml\n"
+_HEAD = """# testbed
+# This machine as `nfvperf init` found it: a private Open vSwitch, and the embedded generator on its two ports.
+# On another machine delete the file and its option in pytest.ini: without a file nfvperf looks at the machine itself.
+"""
+
+
+def write_project(target: Path, ci: str = "github") -> str:
+    """Write the files of a project that passes at once, and say what to do next.
+
+    A machine that cannot measure yet gets no testbed file, because it would describe a machine that is not set up.
+
+    Args:
+        target: the directory. Files of other names may be in it.
+        ci: a key of ``CI_FILES``.
+
+    Raises:
+        ConfigError: a file exists already, or the directory cannot be written. Nothing was written in the first case.
+    """
+    testbed, missing = _testbed_of_this_machine()
+    files = _files(testbed, ci)
+    there = [name for name in files if os.path.lexists(target / name)]
+    if there:
+        raise ConfigError(f"{target} has {listed(there)} already, and nothing is replaced: choose another directory")
+    try:
+        for name, text in files.items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write the project to {target}: {error}") from error
+    enter = "" if target.resolve() == Path.cwd() else f"cd {target} && "
+    lines = [f"wrote to {target}: {listed(files)}"]
+    if missing:
+        lines += ["This machine cannot measure yet:", *(f"  {line}" for line in missing)]
+        lines.append("set it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build")
+    return "\n".join([*lines, f"run: {enter}pytest{' --nfv-plan' if missing else ''}"])
+
+
+def _testbed_of_this_machine() -> tuple[str, list[str]]:
+    """The testbed file, "" if this machine cannot measure yet; and a line for each thing that it lacks."""
+    try:
+        testbed = discover_testbed()
+    except TestbedError as error:
+        return "", [str(error)]
+    missing = [
+        f"{check.name}: {check.seen}{f'; {check.advice}' if check.advice else ''}"
+        for check in machine_checks.checks(testbed)
+        if check.needed and check.state is CheckState.MISSING
+    ]
+    return "" if missing else _HEAD + yaml_of_testbed(testbed), missing
+
+
+def _files(testbed: str, ci: str) -> Mapping[str, str]:
+    recipe, place = CI_FILES[ci]
+    files = {
+        "conftest.py": CONFTEST,
+        "pytest.ini": _INI.format(testbed=f" --nfv-testbed {_TESTBED}" if testbed else ""),
+        "suites/first/test_first.py": _SUITE,
+        "suites/first/sla.yaml": _SLA,
+        place: (_RECIPES / recipe).read_text(encoding="utf-8"),
+        ".gitignore": _IGNORED,
+    }
+    return {**files, _TESTBED: testbed} if testbed else files
