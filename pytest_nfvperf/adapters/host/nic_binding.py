@@ -113,13 +113,15 @@ class PciBus:
     def restore_interface(self, current: str, found: Mapping[str, Any]) -> None:
         """Give an interface its name, MTU, MAC and state back. A name that another one has by now stays that one's.
 
-        A PF keeps the MAC that a killed generator gave its VF by DPDK, and the kernel's driver reads it from there.
+        A PF keeps the MAC that a killed generator gave its VF by DPDK, and the kernel's driver reads it from there. An
+        address that somebody gave the VF at its PF meanwhile stays: the PF refuses others.
         """
         with IPRoute() as links:
             (index,) = links.link_lookup(ifname=current)
             mac = found.get("mac")  # journals of older versions have none
             if mac is not None and links.get_links(index)[0].get_attr("IFLA_ADDRESS") != mac:
-                links.link("set", index=index, address=mac)
+                with suppress(NetlinkError):
+                    links.link("set", index=index, address=mac)
             if current != found["name"]:
                 with suppress(NetlinkError):  # udev gives names, too
                     links.link("set", index=index, ifname=found["name"])
