@@ -10,13 +10,22 @@ import pytest
 from pytest_nfvperf.adapters.evidence.comparison import compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_rows, comparison_text
+from pytest_nfvperf.adapters.report.comparison import (
+    comparison_chart,
+    comparison_rows,
+    comparison_text,
+    heading,
+    heading_once,
+    topic,
+)
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.picture import picture, to_svg
+from pytest_nfvperf.adapters.report.run_facts import dut_facts
 from pytest_nfvperf.measure.compare_sides import SIDE, unique_side_notes
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
-from pytest_nfvperf.model.measure.compare import SideFigures
+from pytest_nfvperf.model.measure.compare import ComparisonSettings, Side, SideFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
 from tests.sample_comparison import comparison_records
 
 
@@ -114,9 +123,44 @@ def test_the_page_has_the_chart_the_table_and_what_differs(run, tmp_path):
 def test_the_chart_has_a_line_for_each_side_with_a_ratio(compared):
     svg = to_svg(picture(comparison_chart(compared)), "x")
 
-    assert "throughput/ndr_pdr phy2phy 64, new" in svg
-    assert "throughput/ndr_pdr phy2phy 1518, new" in svg
+    assert ">64 B, new</text>" in svg
+    assert ">1518 B, new</text>" in svg
     assert ", odd" not in svg
+
+
+def test_what_all_tests_have_in_common_is_said_once(compared, run, tmp_path):
+    assert topic(compared) == ("throughput/ndr_pdr phy2phy", ["64 B", "1518 B"])
+    assert topic(replace(compared, tests=compared.tests[:1])) == ("throughput/ndr_pdr phy2phy 64 B", [""])
+    text = render_report(run, tmp_path, png=False).read_text()
+    assert text.count("throughput/ndr_pdr phy2phy") == 1
+    assert "<h2>Comparison with old: throughput/ndr_pdr phy2phy</h2>" in text
+
+
+def test_a_version_that_all_sides_have_is_said_once(compared):
+    sides = (Side("off", "installed"), Side("on", "installed", (("smc-enable", "true"),)))
+    info = dict(compared.duts)["old"]
+    alike = replace(compared, comparing=ComparisonSettings(sides), duts=(("off", info), ("on", info)))
+    assert heading_once(alike) == [
+        "all: OVS 3.1.0, DPDK 22.11.7",
+        "off (baseline): its defaults",
+        "on: smc-enable=true",
+    ]
+    assert heading_once(compared) == heading(compared)
+
+
+def test_the_head_says_of_another_dut_only_what_differs(run):
+    started = DatapathInfo("dpdk", "3.5.0", "24.11.2", "1 PMD", "/b", "installed", (("options", "-O2"),))
+    other = replace(started, version="3.5.1", build=())
+    first, second = (next(iter(test.topologies.items())) for test in list(run.tests.values())[:2])
+    named = [replace(one, dut=Dut(version=name), info=info) for (_, one), name, info in (
+        (first, "a", started), (second, "b", started), (second, "c", other)
+    )]  # fmt: skip
+    test = replace(run.tests["t.py::a"], topologies=dict(enumerate(named)))
+    facts = dut_facts(replace(run, tests={"t.py::a": test}), replace(run.run, dut=None))
+    assert facts == [
+        ("DUT a (dpdk), b (dpdk)", "OVS 3.5.0 with DPDK 24.11.2, dpdk datapath: 1 PMD (from installed; options -O2)"),
+        ("DUT c (dpdk)", "as DUT a (dpdk), but OVS 3.5.1 with DPDK 24.11.2; no options"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from pytest_nfvperf.adapters.report.charts import find_sweeps, search_chart, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.page_charts import live
 from pytest_nfvperf.adapters.report.picture import picture
-from pytest_nfvperf.adapters.report.studies import find_comparisons
+from pytest_nfvperf.adapters.report.studies import find_comparisons, named_apart
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from tests.sample_study import patch_chain
+from tests.sample_study import patch_chain, tcp_chain
 
 NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
 PDR = GoalOutcome(Goal("pdr", 0.005), SearchStatus.FOUND, 4_040_000, 4_060_000)
@@ -70,6 +70,15 @@ def test_a_study_has_a_line_at_the_ratio_that_is_required_and_its_axis_begins_ne
     absolute = limit(300.0, "cycles", "cycles_per_packet", "cycles_per_packet <= 300 cycles")
     other = study_chart(find_comparisons(outcomes), {outcomes[1].labels: (absolute,)})
     assert (traces(other, "limit"), traces(other, "limit", 1)[0]["y"]) == ([], [300.0])
+
+
+def test_what_several_studies_have_in_common_is_in_the_title_of_their_chart() -> None:
+    found = find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")])
+    common, names = named_apart(found)
+    assert (common, names) == ("tcp_chain · streams=1 · tso=off · netdev", ["link=patch", "link=veth"])
+    assert named_apart(found[:1])[1] == [""]
+    legend = {trace["name"] for trace in live(study_chart(found, names=names))["panels"][0]["traces"]}
+    assert legend == {"link=patch", "link=veth"}
 
 
 @pytest.mark.parametrize(

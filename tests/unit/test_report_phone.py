@@ -14,12 +14,13 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.report.html import render_report
+from tests.sample_comparison import comparison_records
 from tests.sample_run import small_run, write_sample
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LOOK = """
 <script>
-const badges = [...document.querySelectorAll("#summary td.verdict .badge")];
+const badges = [...document.querySelectorAll("#SECTION td.verdict .badge")];
 const scrolls = element => element.closest(".wide, figure, pre");
 const beyond = [...document.body.querySelectorAll("*")].filter(
   element => element.getBoundingClientRect().right > window.innerWidth && !scrolls(element));
@@ -29,7 +30,7 @@ parent.postMessage({
   page: document.documentElement.scrollWidth,
   verdicts: badges.length,
   rightmost: Math.max(...badges.map(badge => badge.getBoundingClientRect().right)),
-  table: document.querySelector("#summary .wide").scrollWidth,
+  table: Math.max(...[...document.querySelectorAll("#SECTION .wide")].map(each => each.scrollWidth)),
 }, "*");
 </script>
 """
@@ -39,11 +40,11 @@ FRAME = """
 """
 
 
-def looked_at(folder: Path, width: int) -> dict[str, Any]:
+def looked_at(folder: Path, width: int, section: str = "summary") -> dict[str, Any]:
     """What the page says of itself. In a frame, because Chromium has no window below 500 pixels."""
     assert CHROMIUM is not None
     page = folder / "report.html"
-    page.write_text(page.read_text().replace("</body>", f"{LOOK}</body>"))
+    page.write_text(page.read_text().replace("</body>", f"{LOOK.replace('SECTION', section)}</body>"))
     (folder / "frame.html").write_text(FRAME % width)
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]
     command = [CHROMIUM, *options, (folder / "frame.html").as_uri()]
@@ -68,3 +69,17 @@ def test_the_page_fits_its_window(tmp_path, width):
     assert seen["verdicts"] > 0
     assert seen["rightmost"] <= width, "the verdict is off screen"
     assert seen["table"] <= width, "the summary's figures are off screen"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
+def test_a_comparison_shows_values_and_verdicts_on_a_phone(tmp_path):
+    write_sample(tmp_path, comparison_records())
+    render_report(read_run(tmp_path), tmp_path, png=False)
+
+    seen = looked_at(tmp_path, 390, "comparison")
+
+    assert seen["beyond"] == ""
+    assert seen["page"] <= 390
+    assert seen["verdicts"] == 5
+    assert seen["rightmost"] <= 390, "the verdict is off screen"
+    assert seen["table"] <= 390, "figures are off screen"

@@ -63,7 +63,7 @@ def test_outcomes_that_differ_in_one_label_are_one_study():
         ("tcp_throughput", "bridges", 4),
     ]
     assert [one.outcomes[0].label["bridges"] for one in found] == ["1", "1", "1"]
-    assert found[0].name == "patch_chain · 64 B · link=patch, dpdk"
+    assert found[0].name == "patch_chain · 64 B · link=patch · dpdk"
 
 
 def test_a_note_is_told_once_and_of_whom_unless_it_is_of_all():

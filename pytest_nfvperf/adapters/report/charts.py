@@ -581,10 +581,12 @@ def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> C
     )
 
 
-def study_chart(comparisons: Sequence[StudyOutcomes], verdicts: Verdicts = _NO_VERDICTS) -> Chart:
+def study_chart(
+    comparisons: Sequence[StudyOutcomes], verdicts: Verdicts = _NO_VERDICTS, names: Sequence[str] = ()
+) -> Chart:
     """The ratio to the baseline with its interval, and the cost. All comparisons have one metric and one label.
 
-    ``verdicts``: limits of the ratio, and of what the second panel shows, are drawn.
+    ``verdicts``: limits of the ratio, and of what the second panel shows, are drawn. ``names``: for the legend.
     """
     per, main = comparisons[0].per, comparisons[0].main
     places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
@@ -597,7 +599,7 @@ def study_chart(comparisons: Sequence[StudyOutcomes], verdicts: Verdicts = _NO_V
     def curve(number: int, points: Sequence[_StudyPoint]) -> ChartSeries:
         labels, y, below, above, marks, hover = zip(*points, strict=True)
         return ChartSeries(
-            comparisons[number].name,
+            names[number] if names else comparisons[number].name,
             [places.index(label) for label in labels],
             y,
             SERIES[number % len(SERIES)],

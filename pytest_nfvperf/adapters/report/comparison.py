@@ -97,6 +97,24 @@ def subject(label: dict[str, str], different: Collection[str]) -> str:
     return " ".join([f"{label.get('suite', MISSING)}/{name_of_test(label)}", *known, *distinctions(label, different)])
 
 
+def topic(compared: ComparedRun) -> tuple[str, list[str]]:
+    """What all tests have in common, to be said once, and what sets each apart: "" for the only one."""
+    labels = [dict(test.data.labels) for test in compared.tests]
+    different = differing(labels)
+    words = [[*subject(own, set()).split(" "), *distinctions(own, different)] for own in labels]
+    if not words:
+        return "", []
+    common = [word for word in words[0] if all(word in of_it for of_it in words)]
+    apart = [
+        [_in_bytes(word, own) for word in of_it if word not in common] for of_it, own in zip(words, labels, strict=True)
+    ]
+    return " ".join(_in_bytes(word, labels[0]) for word in common), [" ".join(of_it) for of_it in apart]
+
+
+def _in_bytes(word: str, label: dict[str, str]) -> str:
+    return f"{word} B" if word.isdigit() and word == label.get("frame_size") else word
+
+
 def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
     low, high = ("" if end is None else f"{end:.3f}" for end in (metric.low, metric.high))
     dropped = sum(count for _, count in metric.dropped)
@@ -152,6 +170,19 @@ def heading(compared: ComparedRun) -> list[str]:
     return lines
 
 
+def heading_once(compared: ComparedRun) -> list[str]:
+    """As ``heading``; a version that all sides have is said once."""
+    lines = heading(compared)
+    versions = {tuple(line.partition(": ")[2].split(", ")[:2]) for line in lines}
+    if len(versions) > 1 or len(lines) < 2:
+        return lines
+    own = [(name, rest.split(", ")[2:]) for name, _, rest in (line.partition(": ") for line in lines)]
+    return [
+        f"all: {', '.join(versions.pop())}",
+        *(f"{name}: {', '.join(set_) or 'its defaults'}" for name, set_ in own),
+    ]
+
+
 def _table(rows: Sequence[ComparisonRow]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in ("test", "side", "metric"):
@@ -173,23 +204,35 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
 def comparison_chart(compared: ComparedRun) -> Chart | None:
     """Ratios of the deciding metric, one line each, the first test on top; None if there are none."""
     lines = [
-        (f"{test}, {side.side}", metric, metric.ratio)
-        for data, test in _named(compared)
-        for side in data.sides
+        (", ".join(filter(None, (name, side.side))), metric, metric.ratio)
+        for test, name in zip(compared.tests, topic(compared)[1], strict=True)
+        for side in test.data.sides
         if (metric := side.deciding) is not None and metric.ratio is not None
     ]
     if not lines:
         return None
     lines.reverse()
-    series = [ChartSeries(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items()]
-    for y, (_, metric, ratio) in enumerate(lines):
+    seen = {metric.word for _, metric, _ in lines}
+    series = [ChartSeries(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items() if word in seen]
+    for y, (name, metric, ratio) in enumerate(lines):
         colour, blocks, noise = _COLOURS[metric.word], metric.block_ratios, metric.noise_ratios
         low, high = metric.low or ratio, metric.high or ratio
         below, above = [ratio - low], [high - ratio]
         series += [
-            ChartSeries("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5),
-            ChartSeries("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6),
-            ChartSeries(str(metric.word), [ratio], [y], colour, "circle", 5, below=below, above=above, across=True),
+            ChartSeries("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5, hover=_hover(noise, "second build")),
+            ChartSeries("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6, hover=_hover(blocks, name)),
+            ChartSeries(
+                str(metric.word),
+                [ratio],
+                [y],
+                colour,
+                "circle",
+                5,
+                below=below,
+                above=above,
+                across=True,
+                hover=[f"{name}: {ratio:.3f} ({low:.3f} .. {high:.3f})"],
+            ),
         ]
     series.append(ChartSeries("one block of fresh builds", (), (), MUTED, "circle-open", 2.6))
     series.append(ChartSeries("baseline over its second build, by block", (), (), MUTED, "line-ns", 5))
@@ -205,16 +248,28 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
         [ChartRule(1, "x", MUTED, width=1)],
         [ChartBand(1 - margin, 1 + margin, "x", GREEN, f"margin of {margin:.0%}", 0.12)],
     )
-    return Chart((panel,), 1.8 + 0.3 * len(lines), left=4.2)
+    widest = max(len(name) for name, _, _ in lines)
+    return Chart((panel,), 1.8 + 0.3 * len(lines), left=min(4.2, 0.5 + 0.08 * widest))
+
+
+def _hover(ratios: Sequence[float], name: str) -> list[str]:
+    return [f"{name}, block {number}: {ratio:.3f}" for number, ratio in enumerate(ratios, 1)]
 
 
 def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, Any]:
     """Variables of the page's section. ``chart``: None for none."""
+    rows = comparison_rows(compared)
+    common, names = topic(compared)
+    by_test: dict[str, list[ComparisonRow]] = {}
+    for row in rows:
+        by_test.setdefault(row.test, []).append(row)
+    shown = {test: name for (_, test), name in zip(_named(compared), names, strict=True)}
     return {
         "baseline": compared.comparing.baseline.name,
-        "heading": heading(compared),
+        "topic": common,
+        "tests": [(shown[test], of_it) for test, of_it in by_test.items()],
+        "heading": [line.partition(": ")[::2] for line in heading_once(compared)],
         "sides": [side.name for side in compared.comparing.sides],
-        "rows": comparison_rows(compared),
         "chart": chart,
         "differences": compared.differences,
         "left_out": compared.left_out,

@@ -22,13 +22,13 @@ from pytest_nfvperf.adapters.report import figures, page_charts, studies
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Verdicts, find_sweeps, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
-from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,
     find_comparisons,
     metric_name,
+    named_apart,
     notes_below,
     slope_line,
     subject_notes,
@@ -174,10 +174,16 @@ def _compare_within(
     for (main, per), members in groups.items():
         for first in range(0, len(members), MOST_CURVES):
             part = members[first : first + MOST_CURVES]
-            title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
+            common, names = named_apart(part)
+            title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}: {common}".removesuffix(": ")
             name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
-            chart = charts.add(study_chart(part, verdicts), name, f"{suite.name}: {title}")
-            notes = [f"{one.name}: {line}" for one in part for line in (slope_line(one), *subject_notes(one)) if line]
+            chart = charts.add(study_chart(part, verdicts, names), name, f"{suite.name}: {title}")
+            notes = [
+                f"{own}: {line}".removeprefix(": ")
+                for one, own in zip(part, names, strict=True)
+                for line in (slope_line(one), *subject_notes(one))
+                if line
+            ]
             for line in (*notes, *notes_below(part)):
                 chart += Markup('<figcaption class="soft small">{}</figcaption>').format(line)
             suite.sweeps.append((title, chart))
@@ -283,7 +289,7 @@ def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder
         return None
     chart, drawing = comparison_chart(compared), None
     if chart is not None:
-        drawing = charts.draw(lambda: picture(chart), "comparison", "ratio of each side to the baseline")
+        drawing = charts.add(chart, "comparison", "ratio of each side to the baseline")
     return comparison_page(compared, drawing)
 
 

@@ -124,7 +124,12 @@ def _live_panel(panel: Panel) -> dict[str, Any]:
         if not (rule.name and rule.axis == "y"):
             line = {"color": rule.colour, "dash": rule.line, "width": rule.width}
             shapes.append(_shape("line", rule, rule.at, rule.at, {"line": line}))
-    axes = {"xaxis": _live_axis(panel.x), "yaxis": _live_axis(panel.y)}
+    keys += [{"name": one.name, "colour": one.colour, "symbol": "any"} for one in panel.bands if one.name]
+    axes: dict[str, Any] = {"xaxis": _live_axis(panel.x), "yaxis": _live_axis(panel.y)}
+    if names := panel.y.places:  # its values lie beside the names, too: no categories
+        ticks = {"tickvals": list(range(len(names))), "ticktext": list(names)}
+        axes["yaxis"] = ticks | {"range": [-0.6, len(names) - 0.4], "showgrid": False}
+        axes["height"] = 120 + 44 * len(names)
     titles = {"title": panel.title, "x": panel.x.title, "y": panel.y.title}
     return {**titles, "traces": drawn, "keys": keys, **axes, "shapes": shapes}
 

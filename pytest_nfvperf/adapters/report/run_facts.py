@@ -16,8 +16,11 @@ _OF_OVS = ("dpdk", "netdev", "system")
 
 
 def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
-    """The testbed's own DUT and each that a test asked for, with installation and build."""
-    facts = [("DUT", "not started" if data.dut is None else dut_text(data.dut))]
+    """The testbed's own DUT and each that a test asked for, with installation and build.
+
+    Equal ones share a line. Of one that differs, what differs is said.
+    """
+    found: list[tuple[str, DatapathInfo]] = [] if data.dut is None else [("DUT", data.dut)]
     own = None if data.dut is None else (data.dut.kind, data.dut.installation)
     others: dict[tuple[str, str], DatapathInfo] = {}
     for test in run.tests.values():
@@ -25,15 +28,41 @@ def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
             info = deployed.info
             if info is not None and (deployed.dut.version or (info.kind, info.installation) != own):
                 others.setdefault((deployed.dut.version or "", info.kind), info)
-    for (name, kind), info in others.items():
-        facts.append((f"DUT {name} ({kind})" if name else f"DUT {kind}", dut_text(info)))
-    return facts
+    found += [(f"DUT {name} ({kind})" if name else f"DUT {kind}", info) for (name, kind), info in others.items()]
+    alike: dict[str, list[tuple[str, DatapathInfo]]] = {}
+    for name, info in found:
+        alike.setdefault(dut_text(info), []).append((name, info))
+    if not alike:
+        return [("DUT", "not started")]
+    first, *_ = alike.values()
+    return [
+        (
+            ", ".join([of_it[0][0], *(name.removeprefix("DUT ") for name, _ in of_it[1:])]),
+            _beside(first[0], text, *of_it[0]),
+        )
+        for text, of_it in alike.items()
+    ]
 
 
 def dut_text(info: DatapathInfo) -> str:
-    built = "; ".join(f"{name} {text}" for name, text in (("from", info.origin), *info.build) if text)
-    text = f"{versions_text(info)}, {info.kind} datapath" + (f": {info.detail}" if info.detail else "")
-    return f"{text} ({built})" if built else text
+    versions, datapath, *built = _dut_parts(info)
+    return f"{versions}, {datapath}" + (f" ({'; '.join(built)})" if built else "")
+
+
+def _dut_parts(info: DatapathInfo) -> list[str]:
+    built = [f"{name} {text}" for name, text in (("from", info.origin), *info.build) if text]
+    return [versions_text(info), f"{info.kind} datapath" + (f": {info.detail}" if info.detail else ""), *built]
+
+
+def _beside(first: tuple[str, DatapathInfo], text: str, name: str, info: DatapathInfo) -> str:
+    """``as DUT old, but OVS 3.5.0; from debian:trixie``; the whole text for the first, and where little is equal."""
+    known = _dut_parts(first[1])
+    own = [part for part in _dut_parts(info) if part not in known]
+    known_names, names = ({part.partition(" ")[0] for part in _dut_parts(one)} for one in (first[1], info))
+    gone = [f"no {name}" for name in sorted(known_names - names)]
+    if name == first[0] or not set(known) & set(_dut_parts(info)):
+        return text
+    return f"as {first[0]}, but {'; '.join([*own, *gone])}"
 
 
 def versions_text(info: DatapathInfo) -> str:

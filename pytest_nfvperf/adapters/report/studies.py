@@ -90,14 +90,21 @@ class StudyOutcomes:
 
     @property
     def name(self) -> str:
-        """What sets it apart: ``tcp_chain · 4 streams · link=veth, netdev``."""
+        """What sets it apart: ``tcp_chain · 4 streams · link=veth · netdev``."""
         label = dict(self.labels)
         shown = {name: value for name, value in label.items() if name not in {"topology", "flows", "direction"}}
-        return f"{title(shown)}, {label.get('datapath', MISSING)}"
+        return f"{title(shown)} · {label.get('datapath', MISSING)}"
 
     @property
     def slopes(self) -> tuple[Slope, ...]:
         return self.outcomes[-1].slopes
+
+
+def named_apart(comparisons: Sequence[StudyOutcomes]) -> tuple[str, list[str]]:
+    """What the comparisons have in common, for their chart's title, and what sets each apart, for its legend."""
+    names = [one.name.split(" · ") for one in comparisons]
+    common = [part for part in names[0] if all(part in name for name in names)]
+    return " · ".join(common), [" · ".join(part for part in name if part not in common) for name in names]
 
 
 def subject_notes(comparison: StudyOutcomes) -> list[str]:

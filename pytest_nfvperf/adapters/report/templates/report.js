@@ -41,7 +41,7 @@
     const colour = colours();
     return {
       title: { text: `<b>${panel.title}</b>`, x: 0, xref: "paper", font: { size: 14 } }, font: { color: colour.ink, family: "inherit" },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, height: 330,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, height: panel.height ?? 330,
       margin: { l: 50, r: 12, t: 40, b: 45 }, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour.soft, activecolor: colour.ink },
       hoverlabel: { bgcolor: colour.paper, bordercolor: colour.soft, font: { color: colour.ink }, align: "left", namelength: -1 },
