@@ -17,7 +17,15 @@ from pytest_nfvperf.features.history.series import (
     SeriesPoint,
     SubjectFigures,
 )
-from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
+from pytest_nfvperf.model.evidence.records import (
+    KINDS,
+    AttachmentData,
+    RecordIds,
+    RunEndData,
+    TestData,
+    TestEndData,
+    make_record,
+)
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from tests.sample_run import run_data
@@ -103,9 +111,19 @@ def _nightly(chance: random.Random, labels: Mapping[str, str], number: int, slow
 
 
 def write_run(
-    folder: Path, number: int, rate: float, *, killed: bool = False, start_ns: int = START_NS, **facts: Any
+    folder: Path,
+    number: int,
+    rate: float,
+    *,
+    killed: bool = False,
+    start_ns: int = START_NS,
+    attached: str = "",
+    **facts: Any,
 ) -> Path:
-    """The results directory of a run with one outcome of this forwarding rate; with ``rate`` 0 without one."""
+    """The results directory of a run with one outcome of this forwarding rate; with ``rate`` 0 without one.
+
+    ``attached``: name of a drawing beside the evidence; "" for none.
+    """
     ids, directory = RecordIds(), folder / f"run-{number:02}"
     directory.mkdir(parents=True)
     writer = EvidenceWriter(directory / "evidence.jsonl")
@@ -113,6 +131,7 @@ def write_run(
     samples = Samples("forwarding_rate", "pps", tuple(rate * share for share in (0.99, 0.995, 1.0, 1.0, 1.005, 1.01)))
     payloads: list[Any] = [replace(run_data(), fingerprint=fingerprint), TestData(LABELS)]
     payloads += [Outcome(LABELS, "frmol", 64.0, 2, samples=(samples,))] if rate else []
+    payloads += [AttachmentData("drawing", "image/svg+xml", path=attached)] if attached else []
     payloads += [] if killed else [TestEndData("passed", 1.0), RunEndData(0, 2.0)]
     for place, payload in enumerate(payloads):
         test = "" if isinstance(payload, RunEndData) or not place else "t.py::rate"

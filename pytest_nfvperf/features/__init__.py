@@ -38,6 +38,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("command", "judge"): "pytest_nfvperf.features.bisect.command:JUDGE",
     ("command", "profile"): "pytest_nfvperf.features.profile.command:PROFILE",
     ("command", "history"): "pytest_nfvperf.features.history.command:HISTORY",
+    ("command", "site"): "pytest_nfvperf.features.history.site:SITE",
     ("command", "lab"): "pytest_nfvperf.features.virtual_lab.lab:LAB",
     ("command", "export"): "pytest_nfvperf.features.export.export:EXPORT",
     ("engine", "packet-socket"): "pytest_nfvperf.features.virtual_time.counting_generators:PACKET_SOCKETS",

@@ -58,7 +58,7 @@ _MOST_OPEN_TOPOLOGIES = 4
 _MOST_CLOSE = 8
 """Requirements in the table of worst margins."""
 
-_HEAD_STYLES = {
+HEAD_STYLES = {
     RunFate.ACCEPTED: "pass",
     RunFate.PASSED: "soft",
     RunFate.FAILED: "fail",
@@ -83,6 +83,7 @@ def render_report(
     *,
     relations: Sequence[PublishedRelation] = (),
     png: bool = True,
+    site: str = "",
     time_for_charts: Callable[[], bool] = lambda: True,
     note: NoteFault = raise_fault,
 ) -> Path:
@@ -94,6 +95,8 @@ def render_report(
         published: figures to show beside the sweeps they belong to.
         relations: published ones, to show in the suites that they stand beside.
         png: also write the charts as PNG files, which takes about as long as the page.
+        site: relative address of the folder of a site of many runs, ending in "/": the page links to its index and its
+            history, and takes plotly.js from there.
         time_for_charts: asked before each; if it says no, the page says that charts are missing.
         note: called for each chart that cannot be made; by default the first of them raises.
 
@@ -107,7 +110,7 @@ def render_report(
     suites = _suite_pages(run, conclusion, charts)
     for suite in suites:
         _compare_within(suite, published, relations, charts)
-    context = _context(run, conclusion, suites, charts) | {"published": published}
+    context = _context(run, conclusion, suites, charts) | {"published": published, "site": site}
     made = environment()
     body = made.get_template("test_body.html")  # a template of its own, since a large page packs the body of a test
     context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
@@ -207,7 +210,7 @@ def _context(
         "style": style(),
         "chips": chips(run, conclusion),
         "conclusion": conclusion,
-        "head_style": _HEAD_STYLES.get(conclusion.fate, "error"),
+        "head_style": HEAD_STYLES.get(conclusion.fate, "error"),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults,

@@ -70,13 +70,14 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
         started_ns=run.started_ns,
         result=str(conclude(run).fate),
         testbed=data.testbed.name,
-        versions=_versions(data),
+        versions=versions_of(data),
         measured=found,
         fingerprint=data.fingerprint,
     )
 
 
-def _versions(data: RunData) -> dict[str, str]:
+def versions_of(data: RunData) -> dict[str, str]:
+    """Versions of a run by name, as far as known; of an OVS from git its commit, too."""
     known = {name: str(data.fingerprint[name]) for name in _VERSIONS if data.fingerprint.get(name)}
     built, _, commit = ("" if data.dut is None else data.dut.origin).partition("git:")
     return known if built or not commit else {**known, COMMIT: commit}

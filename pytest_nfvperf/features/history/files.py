@@ -17,7 +17,8 @@ from pytest_nfvperf.features.history.series import SCHEMA, Acknowledgement, Hist
 from pytest_nfvperf.model.errors import ConfigError
 
 _ACKNOWLEDGED = "acknowledged-"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Ids of runs that can be names of files, and parts of addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def _text(value: object) -> str:
 
 
 def _file_name(run: str) -> str:
-    if not _NAME.fullmatch(run) or run.startswith(_ACKNOWLEDGED):
+    if not RUN_NAME.fullmatch(run) or run.startswith(_ACKNOWLEDGED):
         raise ConfigError(f"run id {run!r} is no name of a file: letters, digits, '.', '_' and '-' are possible")
     return f"{run}.json"
 

@@ -13,15 +13,21 @@
     return new Response(stream).text();
   }
 
-  // plotly.js, unpacked once, when the first chart comes into sight.
+  // plotly.js, once, when the first chart comes into sight: unpacked from this page, or a file of the site.
   function plotly() {
-    library ??= unpacked(document.getElementById("plotly").textContent).then(text => {
-      const script = document.createElement("script");
-      script.textContent = text;
-      document.head.append(script);
-      return window.Plotly;
-    });
+    const held = document.getElementById("plotly");
+    library ??= held.dataset.src ? loaded({ src: held.dataset.src }) : unpacked(held.textContent).then(text => loaded({ text }));
     return library;
+  }
+
+  function loaded(given) {
+    return new Promise((done, failed) => {
+      const script = Object.assign(document.createElement("script"), given);
+      script.onload = () => done(window.Plotly);
+      script.onerror = () => failed(new Error(`cannot load ${given.src}`));
+      document.head.append(script);
+      if (given.text) done(window.Plotly);
+    });
   }
 
   function colours() {

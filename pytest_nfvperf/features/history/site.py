@@ -1,0 +1,349 @@
+"""nfvperf site: many runs as a folder of pages that a CI can publish, with relative links only.
+
+``index.html`` lists the runs, ``history.html`` says what changed, ``runs/ID/report.html`` is a run, and
+``comparisons/ID..ID.html`` compares two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_nfvperf.adapters.evidence.comparison import compared_runs
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
+from pytest_nfvperf.cli.command import Command, path_like
+from pytest_nfvperf.config.comparison import read_margin
+from pytest_nfvperf.features.history.command import entry_of, versions_of, watch
+from pytest_nfvperf.features.history.files import RUN_NAME, History, read_history, write_file
+from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, runs_by_machine
+from pytest_nfvperf.features.history.triage import TriageLine, triage
+from pytest_nfvperf.model.display import did_you_mean, how_many
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.comparison import ComparedRun
+from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.session.slas import start_text
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
+    from pytest_nfvperf.features.history.page import HistoryLinks
+
+_MARK = '<meta name="generator" content="nfvperf site">'
+_MOST_CAUSES = 5
+"""Causes on the first page, the newest ones; the history has all."""
+
+_WORDS = {"slower": "fail", "faster": "pass", "same": "pass", "cannot tell": "inconclusive"}
+
+
+@dataclass(slots=True)
+class SiteRun:
+    """A line of the first page.
+
+    Attributes:
+        directory: its results; None if only the history has it.
+        headline: its result in a sentence; tests: how many ended how.
+        not_in_history: why the history has no figures of it; "" if it does.
+        compared: (address, (word, style) of each outcome, or why not) with the run before it.
+    """
+
+    run: str
+    when: str
+    started_ns: int
+    result: str
+    testbed: str
+    versions: Mapping[str, str]
+    directory: Path | None = None
+    headline: str = ""
+    tests: str = ""
+    not_in_history: str = ""
+    compared: tuple[str, list[tuple[str, str]]] = ("", [])
+
+
+@dataclass(slots=True)
+class Site:
+    """What is made. ``problems``: a sentence for each thing that was left out."""
+
+    out: Path
+    runs: list[SiteRun] = field(default_factory=list)
+    entries: dict[str, HistoryEntry] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    comparisons: list[tuple[str, str]] = field(default_factory=list)
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "many runs as a folder of pages to publish: index, reports, history, comparisons"
+    parser = commands.add_parser("site", help=text, description=text)
+    parser.add_argument("runs", type=path_like, metavar="DIR", help="with results directories in it, at any depth")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=path_like,
+        default=Path("site"),
+        metavar="OUT",
+        help="its directory (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--history", type=path_like, metavar="DIR", help="also the runs of this history, and who knows why"
+    )
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("RUN", "RUN"),
+        help="compare these two runs, by their ids; by default each run with the one before it",
+    )
+    parser.add_argument("--margin", metavar="SHARE", help="of comparisons, for 'same' (default: '2 %%')")
+    parser.add_argument(
+        "--version-url", action="append", default=[], metavar="[NAME=]URL", help="as of `nfvperf history show`"
+    )
+    parser.add_argument("--title", default="Datapath acceptance", metavar="TEXT", help="default: %(default)s")
+    parser.set_defaults(command=_site, mistake_status=RunFate.USAGE.exit_status)
+
+
+SITE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status)
+
+
+def _site(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.history import page  # noqa: PLC0415 - it takes long to load
+
+    urls, margin = page.version_urls(arguments.version_url), read_margin(arguments.margin)
+    site = Site(arguments.output)
+    _check_output(site.out)
+    history = None if arguments.history is None else read_history(arguments.history)
+    _take_runs(site, arguments.runs, history)
+    for first, second in arguments.compare:
+        _check_ids(site, first, second)
+    known = [run for run in site.runs if run.directory is not None]
+    _compare(site, arguments.compare or _neighbours(site, known), margin, neighbours=not arguments.compare)
+    links = page.HistoryLinks(urls, {run.run: _report_of(run) for run in known}, up="index.html")
+    causes = _write_history(site, history, links)
+    _write_index(site, causes, links, arguments.title)
+    for problem in site.problems:
+        print(f"nfvperf: left out: {problem}", file=sys.stderr)
+    contents = f"{how_many(len(site.runs), 'run')}, {how_many(len(site.comparisons), 'comparison')}"
+    print(f"written: {site.out / 'index.html'}: {contents}, {how_many(len(causes), 'change')}")
+    return RunFate.BROKEN.exit_status if site.problems else 0
+
+
+def _check_output(out: Path) -> None:
+    """A folder with another index.html is somebody else's."""
+    index = out / "index.html"
+    if index.exists() and _MARK not in index.read_text(encoding="utf-8", errors="replace"):
+        raise ConfigError("this page is not of nfvperf: name another folder", file=str(index), key="--output")
+
+
+def _check_ids(site: Site, *ids: str) -> None:
+    known = [run.run for run in site.runs if run.directory is not None]
+    for each in ids:
+        if each not in known:
+            raise ConfigError(f"no results of a run {each!r} there{did_you_mean(each, known)}", key="--compare")
+
+
+# The runs.
+
+
+def _results_directories(root: Path, out: Path) -> Iterator[Path]:
+    if not root.is_dir():
+        raise ConfigError("no such directory: name one with results directories in it", file=str(root))
+    for folder, names, files in os.walk(root):
+        path = Path(folder)
+        if any(name.startswith("evidence") and name.endswith(".jsonl") for name in files):
+            names.clear()
+            yield path
+            continue
+        # "latest" is a link, which os.walk does not follow.
+        names[:] = sorted(
+            name for name in names if not name.startswith(".") and (path / name).resolve() != out.resolve()
+        )
+
+
+def _take_runs(site: Site, root: Path, history: History | None) -> None:
+    """Write the report of each run, and collect the lines of the first page, the oldest first."""
+    if history is not None:
+        site.entries |= {entry.run: entry for entry in history.entries}
+        site.problems += history.problems
+    for directory in _results_directories(root, site.out):
+        try:
+            run = read_run(directory.resolve())
+            if not RUN_NAME.fullmatch(run.run_id):
+                raise ConfigError(f"run id {run.run_id!r} is no name of a file", file=str(directory))
+            if any(other.run == run.run_id for other in site.runs):
+                raise ConfigError(f"run {run.run_id} is there twice", file=str(directory))
+        except ConfigError as error:
+            site.problems.append(str(error))
+            continue
+        site.runs.append(_taken(site, run, directory))
+        _write_report(site, run, directory)
+    measured = {run.run for run in site.runs}
+    site.runs += [
+        SiteRun(entry.run, entry.when, entry.started_ns, entry.result, entry.testbed, entry.versions)
+        for entry in site.entries.values()
+        if entry.run not in measured
+    ]
+    if not site.runs:
+        why = f"; {'; '.join(site.problems)}" if site.problems else ""
+        raise ConfigError(f"no results directory of a run here{why}", file=str(root))
+    site.runs.sort(key=lambda run: (run.started_ns, run.run))
+
+
+def _taken(site: Site, run: RunEvidence, directory: Path) -> SiteRun:
+    conclusion, data = conclude(run), run.run
+    why_not = ""
+    if run.run_id not in site.entries:
+        try:
+            site.entries[run.run_id] = entry_of(run)
+        except ConfigError as error:
+            why_not = error.message
+    counts = Counter(test.badge for test in conclusion.tests)
+    return SiteRun(
+        run=run.run_id,
+        when=start_text(run),
+        started_ns=run.started_ns,
+        result=str(conclusion.fate),
+        testbed="" if data is None else data.testbed.name,
+        versions={} if data is None else versions_of(data),
+        directory=directory,
+        headline=conclusion.headline,
+        tests=", ".join(f"{count} {badge}" for badge, count in counts.most_common()),
+        not_in_history=why_not,
+    )
+
+
+def _report_of(run: SiteRun) -> str:
+    return f"runs/{run.run}/report.html"
+
+
+def _write_report(site: Site, run: RunEvidence, directory: Path) -> None:
+    """Write the report, unless there is one already that is newer than the evidence and this nfvperf."""
+    from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - it takes long to load
+    from pytest_nfvperf.adapters.report.templating import TEMPLATES  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import (  # noqa: PLC0415
+        published_figures,
+        published_relations,
+        published_series,
+    )
+
+    folder = site.out / "runs" / run.run_id
+    report = folder / "report.html"
+    sources = [*directory.glob("evidence*.jsonl"), *TEMPLATES.iterdir()]
+    if not report.exists() or report.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        published = published_figures(run)
+        relations = published_relations(published, run)
+        render_report(run, folder, published_series(published), relations=relations, png=False, site="../../")
+    for attachment in (each for test in run.tests.values() for each in test.attachments.values()):
+        source = directory / (attachment.path or "")
+        if attachment.path and source.is_file() and source.resolve().is_relative_to(directory.resolve()):
+            target = folder / attachment.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+# The comparisons.
+
+
+def _neighbours(site: Site, known: Sequence[SiteRun]) -> list[tuple[str, str]]:
+    """Each run that has figures, with the one before it on an equal machine."""
+    found: list[tuple[str, str]] = []
+    here = {run.run for run in known}
+    for entries in runs_by_machine(list(site.entries.values())).values():
+        found += pairwise(entry.run for entry in entries if entry.run in here)
+    return found
+
+
+def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neighbours: bool) -> None:
+    """Write a page for each pair. Runs that cannot be compared are no problem of the site, unless somebody asked."""
+    by_id = {run.run: run for run in site.runs}
+    read: Callable[[Path], RunEvidence] = lru_cache(maxsize=2)(lambda path: read_run(path.resolve()))
+    for first, second in pairs:
+        one, other = (by_id[each].directory for each in (first, second))
+        assert one is not None
+        assert other is not None
+        try:
+            compared = compared_runs(read(one), read(other), margin)
+        except ConfigError as error:
+            if neighbours:
+                by_id[second].compared = ("", [(error.message, "")])
+            else:
+                site.problems.append(f"comparison of {first} and {second}: {error.message}")
+            continue
+        address = f"comparisons/{first}..{second}.html"
+        _write_comparison(site, compared, address, (first, second))
+        site.comparisons.append((address, f"{first} and {second}"))
+        counts = [(f"{count} {word}", _WORDS.get(word, "broken")) for word, count in compared.counts.items()]
+        if neighbours:
+            by_id[second].compared = (address, counts)
+
+
+def _write_comparison(site: Site, compared: ComparedRun, address: str, runs: tuple[str, str]) -> None:
+    from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.page_charts import ChartFolder  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.picture import picture  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
+
+    chart, drawing = comparison_chart(compared), None
+    if chart is not None:
+        drawing = ChartFolder(None).draw(lambda: picture(chart), "comparison", "ratio of the later run to the earlier")
+    context = {"style": style(), "comparison": comparison_page(compared, drawing), "runs": runs}
+    text = environment().get_template("site_comparison.html").render(context)
+    write_file(site.out / address, text)
+
+
+# The pages of all runs.
+
+
+def _write_history(site: Site, history: History | None, links: HistoryLinks) -> list[TriageLine]:
+    from pytest_nfvperf.features.history.page import render_history  # noqa: PLC0415
+
+    entries = tuple(site.entries.values())
+    if not entries:
+        return []
+    watched = watch(History(entries, () if history is None else history.acknowledged, ()), "", "")
+    render_history(entries, watched, [], site.out / "history.html", links)
+    return triage(entries, watched)
+
+
+def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, title: str) -> None:
+    from markupsafe import Markup  # noqa: PLC0415
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - it takes long to load
+
+    from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
+    from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
+
+    styles: dict[str, str] = {str(fate): word for fate, word in HEAD_STYLES.items()}
+    rows: list[dict[str, Any]] = [
+        {
+            "run": run,
+            "style": styles.get(run.result, "broken"),
+            "report": _report_of(run) if run.directory is not None else "",
+            "versions": [
+                (name, value, links.version(name, value, has_commit=COMMIT in run.versions))
+                for name, value in run.versions.items()
+            ],
+        }
+        for run in reversed(site.runs)
+    ]
+    context = {
+        "style": style(),
+        "mark": Markup(_MARK),  # noqa: S704 - our own text
+        "title": title,
+        "rows": rows,
+        "results": Counter(run.result for run in site.runs).most_common(),
+        "styles": styles,
+        "causes": [(cause.state, cause_line(cause)) for cause in causes[:_MOST_CAUSES]],
+        "more": max(0, len(causes) - _MOST_CAUSES),
+        "history": bool(site.entries),
+        "comparisons": [] if any(run.compared[0] for run in site.runs) else site.comparisons,
+        "problems": site.problems,
+    }
+    write_file(site.out / "plotly.js", get_plotlyjs())
+    write_file(site.out / "index.html", environment().get_template("site.html").render(context))
