@@ -1,4 +1,4 @@
-"""The parts of pages that list what the program itself says: options, ini keys, markers and commands.
+"""The parts of pages that list what the program itself says: options, ini keys, markers, commands, words of a suite.
 
 ``python -m tools.reference_pages`` writes them between their markers; ``--check`` only says which pages differ.
 A test holds page and program together (tests/unit/test_docs_reference.py).
@@ -16,6 +16,7 @@ from _pytest.config.argparsing import Argument, Parser
 
 from pytest_nfvperf.cli.main import _parser as command_parser
 from pytest_nfvperf.plugin import hooks
+from tools import suite_words
 
 ROOT = Path(__file__).parents[1]
 _PAGES = ROOT / "docs" / "reference"
@@ -138,7 +139,15 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-PARTS = {"options.md": {"options": options_table, "ini keys": ini_table}, "commands.md": {"commands": commands_text}}
+PARTS = {
+    "options.md": {"options": options_table, "ini keys": ini_table},
+    "commands.md": {"commands": commands_text},
+    "suite-words.md": {
+        "traffic": suite_words.traffic_table,
+        "parts": suite_words.parts_table,
+        "measurements": suite_words.measurements_table,
+    },
+}
 """By page, what each pair of markers has between it."""
 
 

@@ -211,7 +211,7 @@ _PACKET_FORM = ("vary", "together", "checksums", "rewritten")
 
 
 @checked(
-    frame_size=either(_BYTES, one(Imix, "an IMIX such as IMIXES['simple']")),
+    frame_size=either(_BYTES, one(Imix, "an IMIX such as IMIXES['simple'] or Imix('mine', ((64, 7), (1518, 1)))")),
     bidirectional=FLAG,
     flows=whole(1, 1 << 24),
     vlan=optional(whole(1, 4094)),

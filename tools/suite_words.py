@@ -1,0 +1,137 @@
+"""The tables of docs/reference/suite-words.md: all that a suite can write, with an example a row.
+
+What a word means comes from its docstring, so it cannot differ from what the program says. The examples are here; a
+test runs every one of them (tests/unit/test_docs_reference.py).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest_nfvperf as nfv
+
+TRAFFIC = {
+    "frame_size": 'Traffic(frame_size=IMIXES["simple"])',
+    "bidirectional": "Traffic(bidirectional=False)",
+    "flows": "Traffic(flows=10_000)",
+    "vlan": "Traffic(frame_size=68, vlan=100)",
+    "src_mac, dst_mac": 'Traffic(dst_mac="02:00:00:00:00:99")',
+    "src_ip, dst_ip": 'Traffic(src_ip="10.0.0.1", dst_ip="10.1.0.1")',
+    "vxlan": "Traffic(frame_size=128, vxlan=Vxlan(vni=42))",
+    "packet": "Traffic(frame_size=128, packet=Ether() / Dot1Q(vlan=20) / IP() / TCP(dport=80))",
+    "vary": 'Traffic(frame_size=128, packet=Ether() / IP() / UDP(), vary=[Vary("IP.dst", count=100)])',
+    "together": "Traffic(frame_size=128, packet=Ether() / IP() / UDP(), together=False, "
+    'vary=[Vary("IP.src", count=10), Vary("IP.dst", count=10)])',
+    "checksums": 'Traffic(frame_size=128, packet=Ether() / IP(chksum=1) / UDP(), checksums="as given")',
+    "rewritten": 'Traffic(frame_size=128, packet=Ether() / IP() / TCP(), rewritten=["IP.src", "TCP.sport"])',
+}
+"""By the fields of ``Traffic`` that stand together."""
+
+MORE_TRAFFIC: dict[str, tuple[str, Callable[..., Any]]] = {
+    "over_ipv6": ("Traffic(frame_size=80).over_ipv6()", nfv.Traffic.over_ipv6),
+    "from_pcap": ('Traffic.from_pcap("customer.pcapng")', nfv.Traffic.from_pcap),
+    "from_trex": ('Traffic.from_trex("stl/imix.py")', nfv.Traffic.from_trex),
+    "Imix": ('Traffic(frame_size=Imix("mine", ((64, 5), (1400, 2))))', nfv.Imix),
+    "Vary": ('Vary("IP.dst", count=100, first="10.0.0.1", order="random")', nfv.Vary),
+    "Vxlan": ('Vxlan(vni=42, src_ip="2001:db8::1", dst_ip="2001:db8::2")', nfv.Vxlan),
+    "TrafficMix": ('TrafficMix(voice=(Traffic(frame_size=128), "10 %"), bulk=(Traffic(), 0.9))', nfv.TrafficMix),
+}
+
+PARTS = {
+    "bridge": 'bridge("br0")',
+    "endpoint": 'endpoint("p0", "br0", vlan=100)',
+    "monitor": 'monitor("m0", "br0")',
+    "mirror": 'mirror("copy", "br0", "m0", select_src=("p0",))',
+    "vnf": 'vnf("v1", "br0", kind="testpmd")',
+    "one_armed": 'one_armed("v1", "br0", eth_peer="02:00:00:00:00:01")',
+    "patch": 'patch("br0", "br1")',
+    "veth": 'veth("br0", "br1", offloads=Offloads(tso=False))',
+    "tunnel": 'tunnel("br0", local="192.0.2.1", remote="192.0.2.2", kind="geneve", key=7)',
+    "rules": 'rules("br0", acl=100)',
+    "path": 'path("p0", "v1", "p1")',
+    "Port": 'Port("p0", "br0", PortRole.ENDPOINT, "02:00:00:00:00:01")',
+    "Vlan": 'endpoint("p0", "br0", vlan=Vlan(trunks=(100, 200)))',
+    "namespace": 'namespace("pod1", "br0", "198.18.0.1/24")',
+    "namespaces": 'namespaces("pod1", "pod2", bridge="br0")',
+    "nic": 'nic("pod1", "br1", "198.19.0.1/24", name="eth1")',
+    "behind": 'behind("p0", "host", "198.18.0.9/24")',
+    "router": 'router("gw", {"br0": "198.18.0.254/24", "br1": "198.19.0.254/24"})',
+    "Offloads": 'veth("br0", "br1", offloads=Offloads(gro=False))',
+    "node": 'node("node1", endpoint("p0", "br-int1"))',
+    "underlay": 'underlay("br-phy1", "br-phy2", mtu=9000)',
+    "pod_node": "pod_node(pods=4)",
+    "pod_nodes": 'pod_nodes(overlay="vxlan")',
+}
+"""By the names of ``pytest_nfvperf.parts``."""
+
+_CHAINS = "[Subject(str(n), nfv.bridge_chain(n{ends})) for n in (1, 4)]"
+_BRIDGES, _PODS = _CHAINS.format(ends=""), _CHAINS.format(ends=', ends="namespace"')
+MEASUREMENTS = {
+    "search.ndr_pdr": "sla.check(search.ndr_pdr(phy2phy, Traffic(), latency=True))",
+    "search.throughput": 'sla.check(search.throughput(phy2phy, Traffic(), "rfc2544"))',
+    "search.loss_curve": "sla.check(search.loss_curve(phy2phy, Traffic()))",
+    "search.back_to_back": "sla.check(search.back_to_back(phy2phy, Traffic()))",
+    "search.loss_at": "sla.check(search.loss_at(pvp, Traffic(), 100e3, 2.0))",
+    "study.forwarding_rate": f'sla.check_each(study.forwarding_rate("bridges", {_BRIDGES}, Traffic()))',
+    "study.tcp_throughput": f'sla.check_each(study.tcp_throughput("bridges", {_PODS}, streams=4))',
+    "study.response_time": f'sla.check_each(study.response_time("bridges", {_PODS}))',
+    "study.connect_rate": f'sla.check_each(study.connect_rate("bridges", {_PODS}))',
+    "study.reconnect_time": f'sla.check_each(study.reconnect_time("bridges", {_PODS}))',
+    "study.instructions_per_packet": f'sla.check_each(study.instructions_per_packet("bridges", {_BRIDGES}, Traffic()))',
+    "soak.run": "sla.check(soak.run(phy2phy, Traffic(), load_fps=1e6, duration_s=10))",
+    "streams.run": 'streams.run(deploy(nfv.bridge_chain(1, ends="namespace")), StreamSpec(streams=4))',
+}
+"""By fixture and method. Names that are fixtures are arguments of the test."""
+CLASSES = {"search": nfv.Search, "study": nfv.Study, "soak": nfv.Soaker, "streams": nfv.StreamRunner}
+
+
+def traffic_table() -> str:
+    """Each argument of ``Traffic``, and what else makes or goes into one."""
+    meant = _attributes(nfv.Traffic)
+    rows = [(f"`{names}`", _code(example), _cell(meant[names])) for names, example in TRAFFIC.items()]
+    rows += [(f"`{name}`", _code(example), _cell(_first(about))) for name, (example, about) in MORE_TRAFFIC.items()]
+    return _table(("word", "example", "what it says"), rows)
+
+
+def parts_table() -> str:
+    rows = [(f"`{name}`", _code(text), _cell(_first(getattr(nfv.parts, name)))) for name, text in PARTS.items()]
+    return _table(("part", "example", "what it is"), rows)
+
+
+def measurements_table() -> str:
+    def about(name: str) -> str:
+        fixture, method = name.split(".")
+        return _first(getattr(CLASSES[fixture], method))
+
+    rows = [(f"`{name}`", _code(text), _cell(about(name))) for name, text in MEASUREMENTS.items()]
+    return _table(("call", "example", "what it measures"), rows)
+
+
+def _attributes(kind: type) -> dict[str, str]:
+    """The section "Attributes" of a docstring: the first sentence of each."""
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {names: _sentence(text) for names, text in found}
+
+
+def _first(documented: object) -> str:
+    return _sentence((inspect.getdoc(documented) or "").partition("\n\n")[0])
+
+
+def _sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()))[0].rstrip(".")
+
+
+def _cell(text: str) -> str:
+    return re.sub(r":\w+:`(\w+)`", r"`\1`", text.replace("``", "`")).replace("|", r"\|")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", r"\|")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
