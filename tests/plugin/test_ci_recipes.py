@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,53 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *settings, *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_an_ovs_tree_compares_the_change_with_its_merge_base(pytester: pytest.Pytester) -> None:
-    """The commits of a real tree, a command that notes how it is called, and then a simulated comparison."""
+def github_blocks(case: str) -> list[str]:
+    return list(steps_of(f"github-{case}.yml").values())
+
+
+def gitlab_blocks(case: str) -> list[str]:
+    found = recipe(f"gitlab-{case}.yml")
+    jobs = [job for job in found.values() if isinstance(job, dict) and "script" in job]
+    blocks = []
+    for written in jobs:
+        job = {**found.get(written.get("extends"), {}), **written}
+        blocks += ["\n".join([*job["before_script"], *job["script"]]), "\n".join(job.get("after_script", []))]
+    return blocks
+
+
+def jenkins_blocks(case: str) -> list[str]:
+    return re.findall(r"'''(.*?)'''", (RECIPES / f"Jenkinsfile-{case}").read_text(), re.DOTALL)
+
+
+def zuul_tasks(tasks: list[dict[str, Any]]) -> Iterator[str]:
+    for task in tasks:
+        if "block" in task:
+            yield from zuul_tasks([*task["block"], *task["always"]])
+        else:
+            yield task["ansible.builtin.shell"]
+
+
+def zuul_blocks(case: str) -> list[str]:
+    plays = [yaml.safe_load((RECIPES / f"zuul-{name}.yaml").read_text()) for name in ("set-up", case, "results")]
+    return [text for (play,) in plays for text in zuul_tasks(play["tasks"])]
+
+
+BLOCKS = {"github": github_blocks, "gitlab": gitlab_blocks, "jenkins": jenkins_blocks, "zuul": zuul_blocks}
+RUN_BY = {"github": "bash -e -c", "gitlab": "bash -e -o pipefail -c", "jenkins": "sh -xe -c", "zuul": "/bin/bash -c"}
+CASES = ("ovs-tree", "vendor", "lab")
+TOOL = """#!/bin/sh
+echo "${0##*/} $*" >> notes
+case "$*" in
+    "history add"*) touch history/run.json ;;
+    "$FAILS"*) exit 1 ;;
+esac
+mkdir -p reports/latest
+"""
+"""Stands in for Python and what it would install: notes how it is called, and fails if it is told to."""
+
+
+def a_tree(root: Path) -> list[str]:
+    """Make a tree with a change, and with a remote that has a history; return its base and its change."""
     git("init", "--quiet")
     commits = []
     for number in range(4):
@@ -100,20 +146,101 @@ def test_an_ovs_tree_compares_the_change_with_its_merge_base(pytester: pytest.Py
             git("switch", "--quiet", "--create", "change")
         git("commit", "--quiet", "--allow-empty", "--message", str(number))
         commits.append(git("rev-parse", "HEAD"))
+    git("remote", "add", "origin", ".")
     git("update-ref", "refs/remotes/origin/main", commits[1])
-    environment, notes = pytester.path / "github-env", pytester.path / "notes"
-    noting = pytester.path / ".venv/bin/nfvperf"
-    noting.parent.mkdir(parents=True)
-    noting.write_text(f'#!/bin/sh\necho "$*" >> {notes}\n')
-    noting.chmod(0o755)
-    steps = steps_of("github-ovs-tree.yml")
-    assert shell(steps["Build both commits"], GITHUB_BASE_REF="main", GITHUB_ENV=str(environment)).returncode == 0
-    assert notes.read_text().splitlines() == [f"ovs add git:{commits[at]} --source ." for at in (1, 3)]
-    assert environment.read_text() == f"SIDES=base=git:{commits[1]} change=git:{commits[3]}\n"
-    built = "\n".join(recipe("gitlab-ovs-tree.yml")["datapath comparison"]["script"][:-1])
-    notes.unlink()
-    assert shell(built, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main").returncode == 0
-    assert notes.read_text().splitlines() == [f"ovs add git:{commits[at]} --source ." for at in (1, 3)]
+    git("init", "--quiet", "--bare", "remote")
+    git("clone", "--quiet", "remote", "history")
+    git("-C", "history", "switch", "--quiet", "--orphan", "acceptance-history")
+    git("-C", "history", "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    git("-C", "history", "push", "--quiet", "--set-upstream", "origin", "acceptance-history")
+    for name in ("bin/python3", *(f".venv/bin/{tool}" for tool in ("python", "pip", "nfvperf", "pytest"))):
+        tool = root / name
+        tool.parent.mkdir(parents=True, exist_ok=True)
+        tool.write_text(TOOL)
+        tool.chmod(0o755)
+    return [commits[1], commits[3]]
+
+
+def run_recipe(root: Path, system: str, case: str, fails: str = "nothing") -> tuple[list[int], list[str]]:
+    """Run the shell of a recipe as its system does; return each block's status, and what was called, each once."""
+    environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}", "FAILS": fails}
+    environment |= {"GITHUB_ENV": "env", "GITHUB_STEP_SUMMARY": "summary.md", "GITHUB_BASE_REF": "main"}
+    environment |= {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "CHANGE_TARGET": "main"}
+    environment |= {"BRANCH": "main", "UPSTREAM": ".", "GIT_URL": "remote", "HISTORY_URL": "remote", "OUTPUT": "out"}
+    environment |= {"TESTBED": "" if case == "ovs-tree" else "lab.yaml", "SLA": "sla.yaml", "NAME": "cx6"}
+    (root / "env").touch()
+    statuses = []
+    for block in BLOCKS[system](case):
+        environment |= dict(line.split("=", 1) for line in (root / "env").read_text().splitlines())
+        command = [*RUN_BY[system].split(), block]
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        statuses.append(done.returncode)
+    calls = (root / "notes").read_text().replace("from-nfvperf", "acceptance").replace("[xdist,history]", "[xdist]")
+    return statuses, list(dict.fromkeys(calls.splitlines()))
+
+
+SUITES, RATES = "acceptance/suites", "acceptance/suites/throughput"
+LAB, KEEPS = "--nfv-testbed lab.yaml", "--nfv-results reports"
+MEASURES = {
+    "ovs-tree": (
+        "nfvperf ovs add git:{base} --source .",
+        "nfvperf ovs add git:{change} --source .",
+        f"nfvperf compare base=git:{{base}} change=git:{{change}} -- {RATES} -k test_ndr_pdr and 64 {KEEPS}",
+    ),
+    "vendor": (
+        f"pytest {SUITES}/nic {RATES} {LAB} --nfv-sla sla.yaml --nfv-profile gate {KEEPS} --junitxml junit.xml",
+        "nfvperf history add reports/latest --history history",
+        "nfvperf history check --history history --metric forwarding_rate",
+        f"pytest {SUITES}/endurance {LAB} --nfv-soak-duration 4 h {KEEPS}",
+    ),
+    "lab": (f"pytest {SUITES} {LAB} {KEEPS} --junitxml junit.xml",),
+}
+DOCTOR = {"ovs-tree": "nfvperf doctor", "vendor": "nfvperf doctor --testbed lab.yaml"}
+SETS_UP = (
+    "python3 -m venv .venv",
+    "pip install --quiet pytest-nfvperf[xdist]",
+    f"python -m {setup.__spec__.name}",
+    "nfvperf build",
+    "nfvperf suites --copy acceptance",
+    "nfvperf show --markdown reports/latest",
+)
+
+
+@pytest.mark.parametrize("system", list(BLOCKS))
+@pytest.mark.parametrize("case", CASES)
+def test_a_recipe_measures_the_same_on_each_system(system: str, case: str, pytester: pytest.Pytester) -> None:
+    """The commits, the history and its branch are real; what measures notes how it is called."""
+    base, change = a_tree(pytester.path)
+    statuses, calls = run_recipe(pytester.path, system, case)
+    assert set(statuses) == {0}
+    expected = [call.format(base=base, change=change) for call in MEASURES[case]]
+    assert [call for call in calls if call in expected] == expected
+    assert sorted(set(calls) - set(expected)) == sorted({*SETS_UP, DOCTOR.get(case, DOCTOR["vendor"])})
+    if case == "vendor":
+        assert git("-C", "remote", "ls-tree", "--name-only", "acceptance-history") == "run.json"
+        added = git("-C", "remote", "log", "-1", "--format=%an %s", "acceptance-history")
+        assert added.startswith("acceptance Add 20")
+    if system == "zuul":
+        assert sorted(path.name for path in Path("out").iterdir()) == ["reports", "summary.md"]
+
+
+@pytest.mark.parametrize("system", list(BLOCKS))
+@pytest.mark.parametrize(("case", "fails"), [("ovs-tree", "compare "), ("vendor", "history check"), ("lab", "doctor")])
+def test_a_recipe_fails_where_a_step_of_it_fails(system: str, case: str, fails: str, pytester: pytest.Pytester) -> None:
+    """A change that is slower, a figure that became worse, a machine that is not ready."""
+    a_tree(pytester.path)
+    statuses, _ = run_recipe(pytester.path, system, case, fails)
+    assert sorted(statuses) == [0] * (len(statuses) - 1) + [1]
+
+
+def test_zuul_has_a_job_for_each_playbook() -> None:
+    listed = yaml.safe_load((RECIPES / "zuul.yaml").read_text())
+    jobs = {each["job"]["name"]: each["job"] for each in listed if "job" in each}
+    named = [job[key] for job in jobs.values() for key in ("pre-run", "run", "post-run") if key in job]
+    assert {f"playbooks/{path.name}" for path in RECIPES.glob("zuul-*.yaml")} == set(named)
+    (project_jobs,) = [each["project"] for each in listed if "project" in each]
+    assert {name for pipeline in project_jobs.values() for name in pipeline["jobs"]} == set(jobs) - {"datapath"}
 
 
 def test_an_ovs_tree_fails_if_the_change_is_slower_and_shows_the_table(pytester: pytest.Pytester) -> None:
@@ -144,24 +271,6 @@ def test_the_action_runs_pytest_as_it_is_told_and_shows_the_result(pytester: pyt
     assert (pytester.path / "output").read_text() == "status=1\n"
     assert "**FAIL**" in (pytester.path / "step.md").read_text()
     assert (pytester.path / "evidence/junit.xml").is_file()
-
-
-def test_a_vendors_history_is_pushed_to_its_branch(pytester: pytest.Pytester) -> None:
-    git("init", "--quiet", "--bare", "remote")
-    git("clone", "--quiet", "remote", "history")
-    git("-C", "history", "switch", "--quiet", "--orphan", "acceptance-history")
-    git("-C", "history", "commit", "--quiet", "--allow-empty", "--message", "Begin")
-    git("-C", "history", "push", "--quiet", "--set-upstream", "origin", "acceptance-history")
-    adding = pytester.path / ".venv/bin/nfvperf"
-    adding.parent.mkdir(parents=True)
-    adding.write_text('#!/bin/sh\n[ "$1 $2" = "history add" ] && touch history/run.json || echo "$@"\n')
-    adding.chmod(0o755)
-    steps = steps_of("github-vendor.yml")
-    kept = shell(steps["Keep the figures, also of a night that failed"], GITHUB_STEP_SUMMARY="step.md")
-    assert kept.returncode == 0, kept.stderr
-    assert git("-C", "remote", "ls-tree", "--name-only", "acceptance-history") == "run.json"
-    assert git("-C", "remote", "log", "-1", "--format=%an %s", "acceptance-history").startswith("acceptance Add 20")
-    assert (pytester.path / "step.md").read_text() == "show --markdown reports/latest\n"
 
 
 def test_all_set_up_alike_and_with_what_there_is() -> None:
