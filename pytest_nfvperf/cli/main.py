@@ -96,12 +96,17 @@ def _parser() -> argparse.ArgumentParser:
     for name, command, text in (
         ("report", _report, "render a run's evidence as one HTML page with charts"),
         ("show", _show, "print a run's summary table and errors"),
+        ("datasheet", _datasheet, "a run as a page for filing: RFC 2544's tables and graphs, limits, conditions"),
     ):
         reading = _add(commands, name, command, text)
         reading.add_argument("run", type=path_like, nargs="?", default=Path("reports/latest"), help="results directory")
         if name == "show":  # 1 is a status that a run can have
             reading.set_defaults(mistake_status=RunFate.USAGE.exit_status)
             reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
+        if name == "datasheet":
+            reading.add_argument(
+                "--output", type=path_like, metavar="FILE", help="default: datasheet.html in the results directory"
+            )
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
     matrix.add_argument("runs", type=path_like, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=path_like, default=Path("reports/matrix.html"), help="default: %(default)s")
@@ -169,6 +174,15 @@ def _report(arguments: argparse.Namespace) -> int:
 
     print(write_report(run, folder, note=note))
     print(conclude(run).last_line)
+    return 0
+
+
+def _datasheet(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.datasheet import DATASHEET_FILE, render_datasheet  # noqa: PLC0415
+
+    folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
+    print(render_datasheet(read_run(arguments.run), arguments.output or folder / DATASHEET_FILE))
     return 0
 
 

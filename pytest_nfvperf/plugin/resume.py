@@ -146,7 +146,7 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
 
 def _other_rigs(run: RunEvidence, now: Mapping[str, Any]) -> dict[str, str]:
     """How the rig of each evidence file differs from this one; only files with a difference."""
-    from pytest_nfvperf.session.run import CPU_BANDS  # noqa: PLC0415 - only for who resumes
+    from pytest_nfvperf.model.evidence.comparison import CPU_BANDS  # noqa: PLC0415 - only for who resumes
 
     def as_json(value: object) -> str:  # as evidence stores it: without tuples, and with text for keys
         return json.dumps(value, sort_keys=True)

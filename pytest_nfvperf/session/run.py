@@ -49,6 +49,7 @@ from pytest_nfvperf.measure.streams import Profiling, StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
 from pytest_nfvperf.measure.trials import Context, Recorder, as_it_is
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
@@ -85,8 +86,6 @@ from pytest_nfvperf.session.running_test import (
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
 from pytest_nfvperf.session.slas import Slas, load_baseline
 
-CPU_BANDS = "cpu_bands"
-"""Key of the fingerprint: in which bands of CPU distance the trials ran. It describes a run, not its machine."""
 CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
 """Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""
 

@@ -34,6 +34,9 @@ MACHINE_FACTS = (
 )
 """Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
 
+CPU_BANDS = "cpu_bands"
+"""Key of the fingerprint: in which bands of CPU distance the trials ran. It describes a run, not its machine."""
+
 PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
 """Facts of a port that must be equal."""
 

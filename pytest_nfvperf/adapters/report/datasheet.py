@@ -1,0 +1,319 @@
+"""The datasheet of a run: RFC 2544's tables and graphs, limits, conditions, and the environment's signature.
+
+One page for filing. It has no scripts, so what a browser prints of it is all of it. What a section lacks it says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
+from pytest_nfvperf.adapters.process.outputs import write_whole
+from pytest_nfvperf.adapters.report import figures
+from pytest_nfvperf.adapters.report.chart import MUTED, SERIES, SYMBOLS, Axis, Chart, ChartSeries, Dash, Panel
+from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, loss_chart, sweep_chart
+from pytest_nfvperf.adapters.report.html import HEAD_STYLES
+from pytest_nfvperf.adapters.report.page_charts import ChartFolder
+from pytest_nfvperf.adapters.report.picture import picture
+from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
+from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.model.display import (
+    MISSING,
+    format_against,
+    format_count,
+    format_fps,
+    format_margin,
+    format_ns,
+    format_ratio,
+    format_seconds,
+    how_many,
+)
+from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
+from pytest_nfvperf.model.evidence.records import plain
+from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict, worst
+from pytest_nfvperf.model.statistics import bound_of
+from pytest_nfvperf.model.traffic.trial import latency_origin
+
+DATASHEET_FILE = "datasheet.html"
+NOT_KNOWN = "missing"
+
+_MOST_LOSS_CHARTS = 12
+"""Graphs of loss curves; the table has all of them."""
+_CONDITIONS = (
+    ("CPU", "cpu_model"),
+    ("Microcode", "cpu_microcode"),
+    ("Hyper-threading", "smt"),
+    ("Hypervisor", "hypervisor"),
+    ("Hugepages, MiB", "hugepages_mib"),
+    ("Memory, MiB", "memory_mib"),
+    ("Kernel", "kernel"),
+    ("Operating system", "os"),
+)
+_Row = tuple[str, ...]
+_Measured = tuple[Outcome, tuple[Verdict, ...]]
+
+
+@dataclass(slots=True)
+class DatasheetSection:
+    """A table with its graphs. ``text``: the first columns are text, the others figures. ``note``: below the table."""
+
+    title: str
+    head: _Row
+    rows: list[_Row]
+    lacking: str
+    text: int = 2
+    note: str = ""
+    graphs: list[Markup] = field(default_factory=list)
+
+
+def render_datasheet(run: RunEvidence, path: Path) -> Path:
+    """Write the page; returns its path. It is made of the run's evidence and nothing else."""
+    measured = [
+        (outcome, test.verdicts_on(outcome)) for test in run.tests.values() for outcome in test.outcomes.values()
+    ]
+    charts = ChartFolder(None)
+    data, conclusion = run.run, conclude(run)
+    context = {
+        "title": f"Datasheet: {'DUT not started' if data is None or data.dut is None else versions_text(data.dut)}",
+        "style": style(),
+        "conclusion": conclusion,
+        "head_style": HEAD_STYLES.get(conclusion.fate, "error"),
+        "machine": rig_condition_of(run.trials.values()),
+        "run": run,
+        "data": data,
+        "conditions": [] if data is None else [*facts(run, data), *_conditions(data.fingerprint)],
+        "fingerprint": [] if data is None else flattened(data.fingerprint),
+        "sections": [
+            _throughput(measured, charts),
+            _latency(measured, charts),
+            _loss(measured, charts),
+            _back_to_back(measured, charts),
+        ],
+        "limits": _limits(run.tests.values()),
+        "signatures": list(_signatures(run)),
+        "per_direction": figures.PER_DIRECTION,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, environment().get_template("datasheet.html").render(context))
+    return path
+
+
+def environment_digest(fingerprint: Mapping[str, Any]) -> str:
+    """SHA-256 of the facts of machine, DUT and rig, as 64 hex digits: equal digests, equal environments."""
+    known = {name: value for name, value in fingerprint.items() if name != CPU_BANDS}
+    text = json.dumps(plain(known), sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _signatures(run: RunEvidence) -> Iterator[tuple[str, str]]:
+    """The digest of each testbed's environment, and that of each file of evidence."""
+    for file, data in run.runs.items():
+        of = f" of {data.testbed.name} ({file})" if len(run.runs) > 1 else ""
+        yield f"Environment{of}", environment_digest(data.fingerprint)
+    folder = run.path if run.path.is_dir() else run.path.parent
+    for file in run.runs:
+        path = folder / file
+        if path.is_file():
+            with path.open("rb") as opened:
+                yield f"Evidence {file}", hashlib.file_digest(opened, "sha256").hexdigest()
+        else:
+            yield f"Evidence {file}", NOT_KNOWN
+
+
+def _conditions(fingerprint: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, key in _CONDITIONS:
+        value = fingerprint.get(key)
+        yield name, NOT_KNOWN if value is None else str(value)
+    for port, known in (fingerprint.get("ports") or {}).items():
+        yield f"Port {port}", ", ".join(f"{name} {text}" for name, text in flattened(dict(known))) or NOT_KNOWN
+
+
+def _what(outcome: Outcome) -> tuple[str, str]:
+    """What was measured, and its frames: the first columns of each table."""
+    labels = {name: value for name, value in outcome.labels if name != "frame_size"}
+    return title(labels) or MISSING, outcome.label.get("frame_size", MISSING)
+
+
+def _throughput(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+    rows: list[_Row] = []
+    for outcome, verdicts in measured:
+        if outcome.goals:
+            strict = next((name for name in ("throughput", "ndr") if outcome.goal(name)), outcome.goals[0].goal.name)
+            found, lossy = (figures.goal_figures(outcome, name) for name in (strict, "pdr"))
+            most = MISSING if outcome.line_rate_fps is None else figures.digits(outcome.line_rate_fps / 1e6)
+            judged = [one for one in verdicts if outcome.goal(one.metric)]
+            rows.append(
+                (
+                    *_what(outcome),
+                    found.mpps,
+                    found.gbps,
+                    most,
+                    found.line,
+                    lossy.mpps,
+                    str(worst(judged)) if judged else "no limit",
+                )
+            )
+    head = ("what", "frame", "throughput, Mpps", "Gbps", "theoretical, Mpps", "of it", "PDR, Mpps", "verdict")
+    made = DatasheetSection("26.1 Throughput", head, rows, "No test searched for the throughput in this run.")
+    made.note = (
+        "Throughput is the highest load without loss that was confirmed; PDR, with the loss that its goal allows."
+    )
+    verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
+    for number, sweep in enumerate(find_sweeps([outcome for outcome, _ in measured])):
+        beside = sweep_chart(sweep.series, axis=sweep.axis, verdicts=verdicts_on)
+        made.graphs.append(_drawn(charts, _with_line_rate(beside, sweep), f"throughput {number}", "Throughput"))
+    return made
+
+
+def _with_line_rate(chart: Chart, sweep: Sweep) -> Chart:
+    """RFC 2544 section 26.1 wants the theoretical rate beside the measured one."""
+    places = [name.replace(",", "") for name in chart.panels[0].x.places]
+    rates = {
+        places.index(outcome.label[sweep.axis]): (outcome.line_rate_fps, outcome.bits_per_second(outcome.line_rate_fps))
+        for one in sweep.series
+        for outcome in one.outcomes
+        if outcome.line_rate_fps is not None and outcome.label[sweep.axis] in places
+    }
+    if not rates:
+        return chart
+    panels = []
+    for at, (panel, factor) in enumerate(zip(chart.panels, (1e-6, 1e-9), strict=True)):
+        x = sorted(rates)
+        line = ChartSeries("theoretical maximum", x, [rates[each][at] * factor for each in x], MUTED, line="dash")
+        panels.append(replace(panel, series=[*panel.series, line]))
+    return replace(chart, panels=panels)
+
+
+def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+    rows: list[_Row] = []
+    curves: dict[str, dict[str, float]] = {}
+    for outcome, _ in measured:
+        for point in outcome.latency:
+            times = (point.min_ns, point.p50_ns, point.p90_ns, point.p99_ns, point.p999_ns, point.max_ns)
+            load, shown = format_fps(point.load_fps), tuple(map(format_ns, times))
+            rows.append((*_what(outcome), point.at, load, *shown, format_count(point.samples, "")))
+        typical = figures.typical_latency(outcome)
+        if typical is not None:
+            what, frame = _what(outcome)
+            for name, value in (("p50", typical.p50_ns), ("p99", typical.p99_ns)):
+                if value is not None:
+                    curves.setdefault(f"{what} {name}", {})[frame] = value / 1e3
+    head = ("what", "frame", "at", "load", "min", "p50", "p90", "p99", "p99.9", "max", "samples")
+    made = DatasheetSection("26.2 Latency", head, rows, "No test measured the latency in this run.", text=3)
+    made.note = f"Latency {latency_origin(outcome.label.get('engine') for outcome, _ in measured)}."
+    made.graphs += _by_frame_size(charts, "Latency at half of the PDR, or the middle load", "latency, us", curves)
+    return made
+
+
+def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+    rows: list[_Row] = []
+    graphs: list[Markup] = []
+    for outcome, _ in measured:
+        held = [point for point in outcome.loss_curve if not point.short]
+        if len({point.load_fps for point in held}) < 2:
+            continue  # trials at one given load are no curve
+        most = outcome.line_rate_fps or outcome.ceiling_fps
+        for point in sorted(held, key=lambda point: -point.load_fps):
+            share = MISSING if most is None else f"{point.load_fps / most:.0%}".replace("%", " %")
+            mark = bound_of(point.loss_ratio, lower=False, upper=bool(point.at_most)).mark
+            rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
+        if len(graphs) < _MOST_LOSS_CHARTS:
+            name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
+            chart = loss_chart(held, outcome.classes)
+            named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
+            graphs.append(_drawn(charts, named, name, name))
+    curves = len({row[:2] for row in rows})
+    head = ("what", "frame", "load", "of the maximum", "frame loss")
+    made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss curve in this run.")
+    made.note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
+    made.graphs = graphs
+    if curves > len(graphs):
+        made.note += f" {how_many(curves - len(graphs), 'curve')} in the table only."
+    return made
+
+
+def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+    rows: list[_Row] = []
+    curves: dict[str, dict[str, float]] = {}
+    for outcome, _ in measured:
+        burst = outcome.back_to_back
+        if burst is None:
+            continue
+        mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
+        frames, buffer = f"{mark}{burst.mean_burst_frames:,.0f}", burst.corrected_buffer_s
+        spread = f"{min(burst.burst_frames):,} .. {max(burst.burst_frames):,}" if burst.burst_frames else MISSING
+        repeats = str(len(burst.burst_frames))
+        rows.append(
+            (
+                *_what(outcome),
+                format_fps(burst.load_fps),
+                frames,
+                spread,
+                repeats,
+                MISSING if buffer is None else format_seconds(buffer),
+            )
+        )
+        what, frame = _what(outcome)
+        curves.setdefault(what, {})[frame] = burst.mean_burst_frames
+    head = ("what", "frame", "load", "mean burst, frames", "bursts", "repeats", "buffer")
+    lacking = "No test measured back-to-back frames in this run."
+    made = DatasheetSection("26.4 Back-to-back frames (RFC 9004)", head, rows, lacking)
+    made.note = "“≥”: even the longest burst lost nothing, or the rig disturbed longer ones."
+    made.graphs += _by_frame_size(charts, "Back-to-back frames", "frames", curves)
+    return made
+
+
+def _by_frame_size(
+    charts: ChartFolder, heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]
+) -> Iterator[Markup]:
+    """One graph for each six subjects; none for those that have one frame size only."""
+    shown = [(name, points) for name, points in curves.items() if len(points) > 1]
+    for first in range(0, len(shown), len(SERIES)):
+        part = shown[first : first + len(SERIES)]
+        sizes = {size for _, points in part for size in points}
+        places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
+        series = []
+        for number, (name, points) in enumerate(part):
+            for joined in (True, False):  # nothing lies between mixes
+                x = [at for at, place in enumerate(places) if place in points and place.isdigit() is joined]
+                y = [points[places[at]] for at in x]
+                look: tuple[str, Dash | Literal[""]] = (SYMBOLS[number], "solid" if joined else "")
+                if x:
+                    series.append(ChartSeries(name, x, y, SERIES[number], look[0], line=look[1]))
+        axes = (Axis("frame size, bytes with FCS", tuple(places)), Axis(unit, from_zero=True))
+        yield _drawn(charts, Chart((Panel(heading, *axes, series),), 3.4), f"{heading} {first}", heading)
+
+
+def _drawn(charts: ChartFolder, chart: Chart, name: str, heading: str) -> Markup:
+    return charts.draw(lambda: picture(chart), name, heading)
+
+
+def _limits(tests: Iterable[TestEvidence]) -> DatasheetSection:
+    rows: list[_Row] = []
+    for test in tests:
+        known = dict(test.data.labels)
+        for verdict in test.verdicts.values():
+            labels = {**known, **dict(verdict.subject)}
+            frame = labels.pop("frame_size", MISSING)
+            rows.append(
+                (
+                    title(labels) or test.node_id,
+                    frame,
+                    verdict.requirement,
+                    format_against(verdict.observed, verdict.limit, verdict.unit),
+                    format_margin(verdict.margin, verdict.times_limit),
+                    str(verdict.judgement),
+                )
+            )
+    head = ("what", "frame", "requirement", "observed", "margin", "verdict")
+    return DatasheetSection("Limits", head, rows, "No SLA had a limit for this run.", text=3)
