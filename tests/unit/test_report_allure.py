@@ -43,6 +43,15 @@ def test_search(frame_size, request):
     alluredir = request.config.getoption("--alluredir")
     emit(Path(alluredir) if alluredir else None, lambda sample: sample.throughput_test("phy2phy", 64))
 
+def aborted(sample):
+    sample.throughput_test("phy2phy", 64)
+    for record in sample.records:
+        for goal in record.data["goals"] if record.kind == "outcome" else ():
+            goal.update(status="aborted", load_fps=None, confirmation=None, detail="no trial was valid")
+
+def test_aborted():
+    emit(None, aborted)
+
 def test_broken():
     emit(None, lambda sample: sample.broken_tests())
 """
@@ -107,6 +116,13 @@ def test_a_trials_step_lasts_as_long_as_it_did_and_tells_whether_it_was_lossy(re
     assert {(step["status"], step["statusDetails"]["message"]) for step in warm_ups} <= {
         ("skipped", "a warm-up counts for nothing")
     }
+
+
+def test_a_search_that_was_aborted_is_broken_and_says_why(results: Path) -> None:
+    (outcome,) = [step for step in result_of(results, "test_aborted")["steps"] if step["name"].startswith("mlrsearch")]
+    assert outcome["name"].startswith("mlrsearch: NDR aborted, PDR aborted")
+    assert outcome["status"] == "broken"
+    assert outcome["statusDetails"]["message"] == "no trial was valid"
 
 
 def test_the_outcome_has_its_table_and_pictures(results: Path) -> None:

@@ -64,7 +64,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
 from pytest_nfvperf.model.measure.ledger import ledger_text
-from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.plugin.output import IsolatedSink, ResultExporter, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.evidence import Sink
@@ -137,7 +137,10 @@ class AllureSink:
                     _attach("\n".join([*facts, "", *soak_events(soak)]), "soak", allure.attachment_type.TEXT)
                     _picture("over time", soak_chart(soak, data.series))
             case Outcome():
-                with results.result_step(_outcome_title(data), end_ns=end_ns, seconds=data.elapsed_s) as step:
+                title, seconds = _outcome_title(data), data.elapsed_s
+                aborted = dict.fromkeys(g.detail for g in data.goals if g.status is SearchStatus.ABORTED)
+                status, why = Status.BROKEN if aborted else Status.PASSED, "; ".join(aborted)
+                with results.result_step(title, end_ns=end_ns, seconds=seconds, status=status, message=why) as step:
                     results.move_steps([self._steps.pop(key) for key in data.trials if key in self._steps], step)
                     _attach_outcome(data, self._trials)
                 self._study(data)
@@ -220,7 +223,10 @@ def _trial_status(trial: TrialData) -> tuple[str, str]:
 
 
 def _outcome_title(outcome: Outcome) -> str:
-    found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
+    found = []
+    for goal in outcome.goals:
+        figure = goal_figures(outcome, goal.goal.name).mpps
+        found.append(f"{goal.goal.name.upper()} {figure}" + (" Mpps" if goal.load_fps is not None else ""))
     found += [f"plateau {plateau_figures(outcome).mpps} Mpps"] if outcome.plateaus else []
     return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
 
