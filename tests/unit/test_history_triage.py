@@ -181,6 +181,19 @@ def test_show_prints_a_line_a_cause(tmp_path: Path, capsys: pytest.CaptureFixtur
     ]
 
 
+def test_a_page_of_more_series_than_a_browser_bears_says_what_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_nfvperf.features.history.page._MOST_ROWS", 12)
+    monkeypatch.setattr("pytest_nfvperf.features.history.page._MOST_MOVED", 2)
+    text = write_page(tmp_path, sixty_runs()).read_text()
+    assert "19 series have no row here: choose some by --test and --metric" in text
+    assert text.count('id="s-') == 12
+    assert re.findall(r'<li class="soft">and (\d+) more</li>', text) == ["4", "4", "10"]
+    assert re.findall(r'<td class="n" data-th="series">(\d+)</td>', text) == ["6", "6", "12"]
+    assert set(re.findall(r'href="#(s-\d+)"', text)) <= set(re.findall(r'id="(s-\d+)"', text))
+
+
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Tab]:
     """One browser for all."""

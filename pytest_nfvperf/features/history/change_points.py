@@ -92,20 +92,24 @@ def steps_among(
     found = [steps(series, smallest, out) for series, out in zip(several, left_out, strict=True)]
     runs = sorted({(point.run.started_ns, point.run.run) for series in several for point in series.points})
     order = {run: place for place, (_, run) in enumerate(runs)}
-    places = [
-        (series.machine, order[series.points[step.at].run.run], step.p_value)
-        for series, each in zip(several, found, strict=True)
-        for step in each
-    ]
+    chances: dict[tuple[int, int], list[float]] = {}
+    for series, each in zip(several, found, strict=True):
+        for step in each:
+            chances.setdefault((series.machine, order[series.points[step.at].run.run]), []).append(step.p_value)
     kept = []
     for series, each, out in zip(several, found, left_out, strict=True):
         clear = []
         for step in each:
             at = order[series.points[step.at].run.run]
-            beside = sorted(p for machine, place, p in places if machine == series.machine and abs(place - at) <= NEAR)
-            together = min(len(several) * p_value / rank for rank, p_value in enumerate(beside, 1))
+            # Of two steps in a row of one series only the clearer one can be that of the others.
+            second = any(one.p_value < step.p_value and 0 < abs(one.at - step.at) <= 2 * NEAR for one in each)
+            beside = [] if second else [chances.get((series.machine, place), []) for place in (at - 1, at, at + 1)]
+            ranked = sorted(p_value for here in beside for p_value in here) or [step.p_value]
+            together = min(len(several) * p_value / rank for rank, p_value in enumerate(ranked, 1))
             clear += [step.at] if together <= _SIGNIFICANCE else []
-        kept.append(each if len(clear) == len(each) else _Prepared(series, out).steps_at(clear, smallest))
+        prepared = _Prepared(series, out)
+        places = [prepared.places.index(at) for at in clear]
+        kept.append(each if len(clear) == len(each) else prepared.steps_at(places, smallest))
     return kept
 
 
@@ -121,14 +125,7 @@ def steps(series: FigureSeries, smallest: float = SMALLEST, disturbed: frozenset
     prepared = _Prepared(series, disturbed)
     if len(prepared.logs) < LEAST_RUNS:
         return []
-    places = _proposed(prepared.logs)
-    while places:
-        tested = _tested(prepared.logs, prepared.bounds, places, smallest)
-        weakest = max(tested, key=lambda step: step.p_value)
-        if weakest.p_value <= _SIGNIFICANCE:
-            return [prepared.restored(step) for step in tested]
-        places.remove(weakest.at)
-    return []
+    return prepared.steps_at(_proposed(prepared.logs), smallest)
 
 
 class _Prepared:
@@ -141,9 +138,15 @@ class _Prepared:
         self.bounds = [figure.bound for figure in figures]
 
     def steps_at(self, places: Sequence[int], smallest: float) -> list[Step]:
-        """The steps at these places of the series."""
-        own = [self.places.index(place) for place in places]
-        return [self.restored(step) for step in _tested(self.logs, self.bounds, own, smallest)]
+        """The steps at those of these places that chance does not explain. The places are among the logarithms."""
+        left = list(places)
+        while left:
+            tested = _tested(self.logs, self.bounds, left, smallest)
+            weakest = max(tested, key=lambda step: step.p_value)
+            if weakest.p_value <= _SIGNIFICANCE:
+                return [self.restored(step) for step in tested]
+            left.remove(weakest.at)
+        return []
 
     def restored(self, step: Step) -> Step:
         """With its place in the series."""

@@ -43,6 +43,9 @@ _PAGE_STYLES = {"worse": "fail", "better": "pass", "changed": "inconclusive"}
 _LEAST_REACH = 0.05
 """Least reach of an axis around the values, as a share: noise of a per mille must look small."""
 
+_MOST_ROWS, _MOST_MOVED = 1000, 60
+"""Series of a page, and series listed for a cause: a browser takes minutes for more, and nobody reads them."""
+
 _SPARK_WIDTH, _SPARK_HEIGHT = 120, 28
 _VERSION_URL = re.compile(rf"(?:(ovs|{COMMIT}|dpdk|kernel|nfvperf)=)?(https?://[^\s{{}}]*\{{version\}}[^\s{{}}]*)")
 _OVS = ""
@@ -189,7 +192,11 @@ def render_history(
         ConfigError: it cannot be written.
     """
     runs, causes = in_order(entries), triage(entries, watched)
-    shown = sorted(watched, key=lambda each: (importance(each.series.metric), each.series.full_name, each.series.at))
+    changed = sorted(watched, key=lambda each: (not each.changes, importance(each.series.metric)))
+    shown = sorted(
+        changed[:_MOST_ROWS],
+        key=lambda each: (importance(each.series.metric), each.series.full_name, each.series.at, each.series.machine),
+    )
     anchors = {id(each.series): f"s-{number}" for number, each in enumerate(shown)}
     by_machine = machines(entries)
     script = (TEMPLATES / "history.js").read_text(encoding="utf-8")
@@ -203,10 +210,11 @@ def render_history(
         "styles": _PAGE_STYLES,
         "chips": _chips(causes, watched),
         "notices": [*(f"left out: {problem}" for problem in problems), *_notices(runs, watched)],
+        "left_out": len(watched) - len(shown),
         "machines": [machine_line(machine) for machine in by_machine],
         "several_machines": len(by_machine) > 1,
-        "suites": sorted({_suite(each.series) for each in watched}),
-        "metrics": sorted({each.series.metric for each in watched}, key=lambda name: (importance(name), name)),
+        "suites": sorted({_suite(each.series) for each in shown}),
+        "metrics": sorted({each.series.metric for each in shown}, key=lambda name: (importance(name), name)),
         "causes": [_cause(cause, anchors, links, len(by_machine) > 1) for cause in causes],
         "nothing": "No change was found in any series.",
         "rows": [_series_row(each, anchors[id(each.series)]) for each in shown],
@@ -264,7 +272,8 @@ def _cause(cause: TriageLine, anchors: Mapping[int, str], links: HistoryLinks, s
         ],
         "suites": sorted({_suite(series) for series, _ in cause.moved}),
         "metrics": sorted({series.metric for series, _ in cause.moved}),
-        "moved": [_moved(series, change, anchors) for series, change in cause.moved],
+        "moved": [_moved(series, change, anchors) for series, change in cause.moved[:_MOST_MOVED]],
+        "count": len(cause.moved),
         "lead": _moved(*cause.moved[0], anchors),
         "others": how_many(len(cause.moved) - 1, "other") if len(cause.moved) > 1 else "",
         "spark": sparkline(watched_lead),
@@ -284,7 +293,7 @@ def _moved(series: FigureSeries, change: HistoryChange, anchors: Mapping[int, st
         "name": series.name,
         "levels": " to ".join(format_value(level, series.unit) for level in (change.step.before, change.step.after)),
         "note": _state(change, "").strip(),
-        "anchor": anchors[id(series)],
+        "anchor": anchors.get(id(series), ""),
     }
 
 

@@ -29,6 +29,9 @@ _MOST_DEVIATIONS = 6.0
 """One run that strays counts no more than this."""
 
 _LEAST_DEVIATION = 0.001
+_FEW = 0.05
+"""Share of the series of a line that does not make it worse."""
+
 _LAST = ("dut_cpu_seconds", "generator_cpu_seconds", "test_process_cpu_seconds")
 """Costs, which matter less than a figure of the DUT."""
 
@@ -58,13 +61,16 @@ class TriageLine:
 
     @property
     def state(self) -> str:
-        """``worse``, ``acknowledged``, ``recovered``, ``better`` or ``changed``: what is open counts first."""
+        """``worse``, ``acknowledged``, ``recovered``, ``better`` or ``changed``.
+
+        It is worse if the first series is, or some of all: a few of hundreds that got better can be worse by chance.
+        """
         changes = [change for _, change in self.moved]
-        if any(change.counts for change in changes):
+        if changes[0].counts or sum(change.counts for change in changes) > _FEW * len(changes):
             return str(ChangeMeaning.WORSE)
-        if any(change.acknowledged for change in changes):
+        if any(change.acknowledged for change in changes) and changes[0].direction is ChangeMeaning.WORSE:
             return "acknowledged"
-        if any(change.recovered for change in changes):
+        if changes[0].recovered:
             return "recovered"
         return str(changes[0].direction)
 
