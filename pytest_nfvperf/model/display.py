@@ -131,15 +131,6 @@ def cut(text: str, width: int) -> str:
     return f"{text[:last].rstrip()}…" if width > 0 else ""
 
 
-def cut_name(name: str, width: int) -> str:
-    """Shorten a test's name to ``width`` columns. Its parameters stay: they tell it from its neighbours."""
-    stem, bracket, parameters = name.partition("[")
-    tail = bracket + parameters
-    if len(name) <= width or not tail or len(tail) > width // 2:
-        return cut(name, width)
-    return cut(f"{stem} ", width - len(tail)) + tail
-
-
 def folded(text: str, width: int | None) -> list[str]:
     """Lines of at most so many columns, later ones indented; a number stays with its unit.
 

@@ -20,6 +20,7 @@ from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKERS, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options, refuse_misspelt_options
 from pytest_nfvperf.plugin.output import (
+    RESULT_LINES,
     EndParts,
     ResultLines,
     attach,
@@ -81,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(state, "nfvperf-run-state")
     config.pluginmanager.register(LastLine(state), "nfvperf-last-line")
     if not is_worker(config):
-        config.pluginmanager.register(ResultLines(config), "nfvperf-result-lines")
+        config.pluginmanager.register(ResultLines(config), RESULT_LINES)
     if config.pluginmanager.hasplugin("xdist") and config.getoption("dist") != "no":
         from pytest_nfvperf.plugin.controller import XdistHooks  # noqa: PLC0415 - only with workers
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import time
 import traceback
 import warnings
 from collections import defaultdict
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 import pytest
 
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.display import cut, encodable, visible
+from pytest_nfvperf.model.display import cut, encodable, format_elapsed, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 FINDINGS = "nfv_found"
 """Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""
+RESULT_LINES = "nfvperf-result-lines"
+"""Name of the plugin ``ResultLines``."""
+_SECONDS = "nfvperf/seconds"
+"""In pytest's cache: how long each test took, the last time it ran."""
 PARTS_KEY = pytest.StashKey["EndParts"]()
 _HOOKS_OF_THE_END = ("pytest_sessionfinish", "pytest_terminal_summary", "pytest_unconfigure")
 _LONGEST = 400
@@ -323,6 +328,10 @@ class ResultLines:
         self._repeated = set[str]()
         self._session: pytest.Session | None = None
         self._widest = 0
+        self._measuring: list[str] = []
+        self._took: dict[str, float] = {}
+        self._expected: dict[str, float] = {}
+        self._begun = 0.0
 
     @property
     def _terminal(self) -> Terminal | None:
@@ -336,6 +345,45 @@ class ResultLines:
             from pytest_nfvperf.adapters.report.texts import short_node_id  # noqa: PLC0415 - only for tests that measure
 
             self._widest = max(len(short_node_id(item.nodeid)) for item in measuring)
+            self._measuring = [item.nodeid for item in measuring]
+            self._expected = self._earlier()
+
+    def _earlier(self) -> dict[str, float]:
+        """Seconds of each test, the last time it ran here."""
+        kept = self._cache.get(_SECONDS, {}) if self._cache is not None else {}
+        pairs = kept.items() if isinstance(kept, dict) else ()
+        return {node: seconds for node, seconds in pairs if isinstance(seconds, (int, float))}
+
+    @property
+    def _cache(self) -> pytest.Cache | None:
+        """None with ``-p no:cacheprovider``."""
+        return getattr(self._config, "cache", None)
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self) -> None:
+        if self._took and self._cache is not None:
+            with parts_of(self._config).isolated("the times of tests cannot be kept for the next run"):
+                self._cache.set(_SECONDS, {**self._earlier(), **self._took})
+
+    @pytest.hookimpl
+    def pytest_runtest_logstart(self) -> None:
+        self._begun = time.monotonic()
+
+    def time_left(self) -> str:
+        """``3/7, 2.5 min left of 4.0 min``: where the run is, and what it takes by the run before.
+
+        A test that was not in it is expected to take the mean of those that ended; before the first has, nobody knows.
+        """
+        count = self._session.testscollected if self._session is not None else len(self._measuring)
+        where = f"{len(self._ended) + 1}/{count}"
+        mean = sum(self._took.values()) / len(self._took) if self._took else None
+        waiting = [self._expected.get(node, mean) for node in self._measuring if node not in self._took]
+        known = [seconds for seconds in waiting if seconds is not None]
+        if not known or len(known) < len(waiting):
+            return where
+        left_s = sum(known) - min(known[0], time.monotonic() - self._begun)
+        whole_s = sum(known) + sum(self._took.values())
+        return f"{where}, {format_elapsed(left_s)} left of {format_elapsed(whole_s)}"
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -376,6 +424,8 @@ class ResultLines:
         fields, seconds = self._fields.pop(nodeid, None), self._seconds.pop(nodeid, 0.0)
         repeated = nodeid in self._repeated
         self._repeated.discard(nodeid)
+        if fields is not None:
+            self._took[nodeid] = seconds
         terminal = self._terminal
         if not fields or terminal is None:
             return

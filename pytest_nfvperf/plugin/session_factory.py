@@ -30,7 +30,7 @@ from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.far_files import SendFiles
-from pytest_nfvperf.plugin.output import other_results, say, terminal_of
+from pytest_nfvperf.plugin.output import RESULT_LINES, other_results, say, terminal_of
 from pytest_nfvperf.plugin.resume import resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
@@ -198,11 +198,13 @@ def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or config.getoption("verbose") < 0:
         return SilentProgress()
+    lines = config.pluginmanager.get_plugin(RESULT_LINES)
     terminal.outlive_output()  # the live line has characters that a terminal may lack
     return progress_for(
         terminal.file,
         column=lambda: terminal.column,
         uncaptured=capture.global_and_fixture_disabled,
+        run=lines.time_left if lines is not None else lambda: "",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -108,12 +109,17 @@ def test_the_controller_of_workers_writes_the_lines(ran):
     assert "nfvperf-testbed" not in result.stdout.str().partition("datapath acceptance")[0]
 
 
-def test_on_a_terminal_the_lines_replace_the_live_one(ran, suite):
+def test_on_a_terminal_the_lines_replace_the_live_one_without_colours_if_nobody_wants_them(ran, suite):
     command = [sys.executable, "-m", "pytest", "--nfv-sla", "sla.yaml", "--nfv-report", "none", "--tb", "no"]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
-    env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-    with subprocess.Popen([*command, "--color=no"], cwd=suite.path, stdin=theirs, stdout=theirs, env=env):
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"COLUMNS", "LINES", "FORCE_COLOR", "PY_COLORS"}
+    }
+    env["NO_COLOR"] = "1"
+    with subprocess.Popen(command, cwd=suite.path, stdin=theirs, stdout=theirs, env=env):
         os.close(theirs)
         written = b""
         with suppress(OSError):  # how a terminal's other end says that all have closed it
@@ -125,6 +131,8 @@ def test_on_a_terminal_the_lines_replace_the_live_one(ran, suite):
     assert name.startswith("\x1b[K\x1b[Amine/"), "the live line was taken away before"
     assert name.split()[1] == "PASS"
     assert rows[at + 1].startswith("    NDR ")
+    assert "3/5, " in written.decode(), "the live line of the third test says how long the run takes"
+    assert re.findall(r"\x1b\[[^A-Za-z]*m", written.decode()) == []
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,3 +94,14 @@ def test_too_few_open_files_are_missing(monkeypatch: pytest.MonkeyPatch) -> None
     assert check.advice.startswith("OVS needs about 320: raise the hard limit (ulimit -Hn 4096;")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 320))
     assert named(checks())["open files"].state is CheckState.OK
+
+
+def test_no_colour_where_the_user_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = [Check("root", CheckState.MISSING, "uid 1000", "run as root", needed=True)]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[31m" in doctor_text(checks, color=True)
+
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert re.findall(r"\x1b\[3\dm", doctor_text(checks, color=True)) == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.display import cut, cut_name, folded, format_margin
+from pytest_nfvperf.model.display import cut, folded, format_margin
 
 LINE = "throughput/test_ndr_pdr[64-phy2phy] · trial 12 · search · 4.02 Mpps for 500 ms · last: loss 0.0012 %"
 WORDS = st.lists(st.text("abcdefgh0123456789.%", min_size=1, max_size=12), min_size=1, max_size=40).map(" ".join)
@@ -29,13 +29,6 @@ def test_what_a_line_is_cut_to():
     assert cut("mine/test_of_a_rather_long_name[1518]", 34) == "mine/test_of_a_rather_long_name…"
     assert cut("x" * 50, 20) == "x" * 19 + "…"
     assert cut("short", 20) == "short"
-
-
-def test_the_parameters_of_a_test_stay():
-    name = "mine/test_ndr_pdr_of_a_name_that_is_rather_long[1518]"
-    assert cut_name(name, 48) == "mine/test_ndr_pdr_of_a_name_that_is_…[1518]"
-    assert cut_name(name, 60) == name
-    assert cut_name("test[" + "x" * 60 + "]", 30) == cut("test[" + "x" * 60 + "]", 30)
 
 
 @given(WORDS, st.integers(0, 140))

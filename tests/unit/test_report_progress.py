@@ -84,7 +84,7 @@ def test_shows_the_running_trial_and_leaves_the_cursor_where_it_was(
     progress.begin("phy2phy 64 B")
     progress.trial_started("search", 4_020_000, 1.0, 22.6)
     screen = shown(stream)
-    assert screen.rows == [BEFORE, "phy2phy 64 B · trial 1 · search · 4.02 Mpps for 1.00 s · about 23.0 s left"]
+    assert screen.rows == [BEFORE, "phy2phy 64 B · about 23 s left of 23 s · trial 1 · search · 4.02 Mpps for 1.00 s"]
     assert (screen.row, screen.column) == (0, len(BEFORE))
 
 
@@ -122,6 +122,25 @@ def test_a_long_line_is_cut_so_that_it_does_not_wrap(stream: io.StringIO) -> Non
     screen.write(stream.getvalue())
     assert screen.rows[1] == "a topology with a long name a…"
     assert (screen.row, screen.column) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (80, "3/7, 2.5 min left of 4 min · phy2phy 64 B · about 8.0 s left of 20 s · trial 2"),
+        (100, "3/7, 2.5 min left of 4 min · phy2phy 64 B · about 8.0 s left of 20 s · trial 2 · search"),
+        (60, "3/7, 2.5 min left of 4 min · phy2phy 64 B"),
+    ],
+)
+def test_a_narrow_line_keeps_how_long_it_takes_and_no_half_words(width: int, line: str) -> None:
+    stream = io.StringIO()
+    progress = TerminalProgress(stream, width=lambda: width, run=lambda: "3/7, 2.5 min left of 4 min")
+    progress.begin("phy2phy 64 B")
+    progress.trial_started("search", 4_020_000, 1.0, 20.0)
+    progress.trial_started("search", 4_020_000, 1.0, 8.2)
+    screen = Screen("")
+    screen.write(stream.getvalue())
+    assert screen.rows[1] == line
 
 
 def test_writes_outside_of_captured_output(stream: io.StringIO) -> None:
@@ -192,7 +211,7 @@ def test_lives_with_pytest_on_a_real_terminal(tmp_path: Path) -> None:
     os.close(ours)
     text = written.decode()
     assert child.returncode == 0, text
-    assert "subject 2 · trial 2 · search · 2.00 Mpps for 1.00 s · last: loss 0 % · about 3.00 s left" in text
+    assert "subject 2 · about 3.0 s left of 3.0 s · trial 2 · search · 2.00 Mpps for 1.00 s · last: loss 0 %" in text
     screen = Screen("")
     screen.write(text)
     assert not [row for row in screen.rows if "Mpps" in row]

@@ -59,12 +59,27 @@ def test_a_narrow_terminal_has_the_figures_below():
 
 def test_what_a_terminal_cannot_hold_is_cut_and_a_file_has_it_whole():
     long = ResultText(f"s/t.py::test_{'x' * 90}", Findings("1 " * 60, "FAIL", "because " * 30), 1, (1, 1))
-    assert all(len(line) < 80 for line in shown(long, 80))
-    assert [line.endswith("…") for line in shown(long, 80)] == [False, True, True]
+    lines = shown(long, 80)
+    assert all(len(line) < 80 for line in lines)
+    assert "".join(line.strip() for line in lines[:2]) == f"s/test_{'x' * 90}"
+    assert lines[2].split() == ["FAIL", "1.0", "s", "1/1"]
+    assert " ".join(line.strip() for line in lines[3:5]) == ("1 " * 60).strip()
+    assert [line.endswith("…") for line in lines[5:]] == [False, False, True]
     name, reason = shown(long)
     assert "x" * 90 in name
     assert "1 " * 60 in name
     assert reason.count("because") == 30
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_word_of_a_skipped_test_is_cut(width):
+    reason = "the testbed has no NIC: its ports are made for each topology (vhost-user, or veth pairs). Name NICs"
+    name = "suites/acme/test_acme.py::test_chain_of_bridges_that_are_joined[bridges_1_2_4_9-vhost-user]"
+    lines = shown(ResultText(name, Findings("", "skipped", reason), 0, (3, 7)), width)
+    assert all(len(line) < width for line in lines)
+    assert lines[0].startswith(short_node_id(name))
+    assert " ".join(line.strip() for line in lines[-2:]) == reason
+    assert "…" not in "".join(lines)
 
 
 def test_no_second_line_for_a_test_that_measured_nothing():

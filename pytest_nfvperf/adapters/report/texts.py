@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.studies import find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import (
     cut,
-    cut_name,
+    folded,
     format_bps,
     format_count,
     format_elapsed,
@@ -51,6 +51,8 @@ _NAME, _FIGURES, _VERDICT, _TIME = 42, 44, 12, 6
 """Columns of each; a longer name or longer figures push the rest to the right."""
 
 _GAP = "  "
+_INDENT, _MOST_BELOW = "    ", 3
+"""Of what stands below a test's line on a terminal."""
 _XDIST_GROUP = re.compile(r"@[^\]]*$")
 _QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
 _TRIAL_COLUMNS = (
@@ -87,10 +89,10 @@ class ResultText:
     count: tuple[int, int]
 
     def lines(self, width: int | None, widest: int = 0) -> list[list[Piece]]:
-        """One line, a second one for the figures if the terminal is narrow, and one for the reason.
+        """One line, more for name and figures if the terminal is narrow, and the reason below.
 
-        ``width``: columns of the terminal; None for a file or a pipe: nothing is cut or folded. ``widest``: length of
-        the longest name that will be shown, to align columns; 0: not known.
+        ``width``: columns of the terminal; None for a file or a pipe: nothing is folded. ``widest``: length of the
+        longest name that will be shown, to align columns; 0: not known.
         """
         name = short_node_id(self.node_id)
         column = min(widest or _NAME, _NAME)
@@ -98,12 +100,10 @@ class ResultText:
         length, around = (sum(len(text) for text, _ in line) for line in (lines[0], self._line("")))
         if width is not None and length >= width:
             room = width - around - 1
-            lines = [self._line(f"{cut_name(name, room):<{room}}")]
-            lines += [[(f"    {cut(self.found.figures, width - 5)}", {})]] if self.found.figures else []
-        if self.found.reason:
-            reason = f"    {self.found.reason}"
-            lines.append([(reason if width is None else cut(reason, width - 1), {})])
-        return lines
+            long = len(name) > room
+            lines = [[(part, {})] for part in folded(name, width)] if long else []
+            lines += [self._line(f"{'' if long else name:<{room}}"), *_below(self.found.figures, width)]
+        return [*lines, *_below(self.found.reason, width)]
 
     def _line(self, what: str) -> list[Piece]:
         ended, of = self.count
@@ -114,6 +114,15 @@ class ResultText:
             (verdict, _MARKS.get(self.found.verdict, {})),
             (f"{_GAP}{format_elapsed(self.seconds):>{_TIME}}{count}", {}),
         ]
+
+
+def _below(text: str, width: int | None) -> list[list[Piece]]:
+    """Indented lines; on a terminal not more than three, of which the last ends by an ellipsis if there is more."""
+    lines = folded(text, None if width is None else width - len(_INDENT))
+    if len(lines) > _MOST_BELOW and width is not None:
+        rest = " ".join(line.strip() for line in lines[_MOST_BELOW - 1 :])
+        lines = [*lines[: _MOST_BELOW - 1], cut(f"  {rest}", width - len(_INDENT) - 1)]
+    return [[(f"{_INDENT}{line}", {})] for line in lines if line]
 
 
 def figures_text(outcomes: Sequence[Outcome]) -> str:
