@@ -152,14 +152,16 @@ def test_the_head_says_of_another_dut_only_what_differs(run):
     started = DatapathInfo("dpdk", "3.5.0", "24.11.2", "1 PMD", "/b", "installed", (("options", "-O2"),))
     other = replace(started, version="3.5.1", build=())
     first, second = (next(iter(test.topologies.items())) for test in list(run.tests.values())[:2])
+    kernel = replace(started, kind="system", dpdk_version=None)
     named = [replace(one, dut=Dut(version=name), info=info) for (_, one), name, info in (
-        (first, "a", started), (second, "b", started), (second, "c", other)
+        (first, "a", started), (second, "b", started), (second, "c", other), (second, "d", kernel)
     )]  # fmt: skip
     test = replace(run.tests["t.py::a"], topologies=dict(enumerate(named)))
     facts = dut_facts(replace(run, tests={"t.py::a": test}), replace(run.run, dut=None))
     assert facts == [
         ("DUT a (dpdk), b (dpdk)", "OVS 3.5.0 with DPDK 24.11.2, dpdk datapath: 1 PMD (from installed; options -O2)"),
         ("DUT c (dpdk)", "as DUT a (dpdk), but OVS 3.5.1 with DPDK 24.11.2; no options"),
+        ("DUT d (system)", "OVS 3.5.0, system datapath: 1 PMD (from installed; options -O2)"),
     ]  # fmt: skip
 
 
