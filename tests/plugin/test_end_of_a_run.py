@@ -148,7 +148,7 @@ EARLY_ALLURE = {
         "refuse_file('-attachment.csv.tmp', errno.ENOSPC)",
         f"results for Allure are missing: {NO_SPACE}*",
     ),
-    "its renderer": ("breaks('features.allure.sink', '_outcome_step')", f"steps for Allure are missing: {BROKEN}"),
+    "its renderer": ("breaks('features.allure.sink', '_attach_outcome')", f"steps for Allure are missing: {BROKEN}"),
 }
 OF_A_TEST = {
     "the line": (
