@@ -164,6 +164,7 @@ def _suites(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw  # noqa: PLC0415
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     run = read_run(arguments.run)
@@ -173,6 +174,8 @@ def _report(arguments: argparse.Namespace) -> int:
         print(f"nfvperf: {what}: {error}", file=sys.stderr)
 
     print(write_report(run, folder, note=note))
+    if not can_draw():
+        print(f"nfvperf: the page has no charts; to get them: {GET_CHARTS}", file=sys.stderr)
     print(conclude(run).last_line)
     return 0
 

@@ -17,6 +17,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
+from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
 from pytest_nfvperf.adapters.report.run_facts import describe_testbed
 from pytest_nfvperf.adapters.report.summary_table import run_table
@@ -305,10 +306,12 @@ def summary(
             if is_left_to_host():
                 page = leave_to_host(run_dir)
             else:
-                from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
+                from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - it takes half a second
 
                 page = write_report(run, run_dir, options.root, time_for_charts=time_for_charts, note=parts.note)
             terminal.write_line(f"report:   {page}")
+            if not can_draw() and not is_left_to_host():
+                terminal.write_line(f"charts:   none; to get them: {GET_CHARTS}, then: nfvperf report {run_dir}")
 
 
 def _write(terminal: Terminal, lines: Iterable[str], *, yellow: bool = False) -> None:

@@ -199,7 +199,7 @@ MEASURES = {
 DOCTOR = {"ovs-tree": "nfvperf doctor", "vendor": "nfvperf doctor --testbed lab.yaml"}
 SETS_UP = (
     "python3 -m venv .venv",
-    "pip install --quiet pytest-nfvperf[xdist]",
+    "pip install --quiet pytest-nfvperf[charts,xdist]",
     f"python -m {setup.__spec__.name}",
     "nfvperf build",
     "nfvperf suites --copy acceptance",

@@ -7,9 +7,12 @@ import re
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,6 +119,22 @@ def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed,
     written = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
     page = (ROOT / "docs/tutorial/ten-commands.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\S+)` \|", page, re.MULTILINE)) <= written
+
+
+def test_what_the_base_needs_is_light(installed):
+    """Charts, history and export are extras: of this package and all that it needs without them, the files."""
+    (packages,) = installed.glob(".venv/lib/python*/site-packages")
+    there = {canonicalize_name(one.name): one for one in distributions(path=[str(packages)])}
+    base = {"pytest-nfvperf"}
+    for _ in range(len(there)):
+        needs = [Requirement(text) for name in base for text in there[name].requires or ()]
+        base |= {canonicalize_name(one.name) for one in needs if one.marker is None or one.marker.evaluate()}
+
+    assert {"numpy", "scapy", "pyroute2", "allure-pytest"} <= base
+    assert not base & {"matplotlib", "plotly", "pillow", "scipy", "pandas", "pyarrow", "ruptures"}
+    files = [packages / file for name in base for file in there[name].files or ()]
+    weight = sum(file.lstat().st_blocks for file in files if file.exists()) * 512 / 2**20
+    assert 100 < weight <= 180, f"the base's packages are {weight:.0f} MiB"
 
 
 def test_a_suite_outside_the_tree_runs_on_the_wheel(installed, tmp_path):

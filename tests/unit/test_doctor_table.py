@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import resource
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -105,3 +108,30 @@ def test_no_colour_where_the_user_wants_none(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NO_COLOR", "1")
 
     assert re.findall(r"\x1b\[3\dm", doctor_text(checks, color=True)) == []
+
+
+PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+def test_doctor_lists_every_extra_that_is_for_users() -> None:
+    extras = set(PYPROJECT["optional-dependencies"])
+    assert set(machine.EXTRAS) == extras - {"all", "dev", "docs", "plugins"}
+    (brought,) = PYPROJECT["optional-dependencies"]["all"]
+    assert set(brought.partition("[")[2].strip("]").split(",")) == set(machine.EXTRAS) - {"labgrid"}
+
+
+def test_doctor_says_which_extras_are_there_and_what_the_others_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(name: str) -> str:
+        if name in {"plotly", "labgrid"}:
+            raise PackageNotFoundError(name)
+        return "99" if name == "pytest-xdist" else version(name)
+
+    monkeypatch.setattr(machine, "version", installed)
+    found = named(checks())["Python extras"]
+    assert found.state is CheckState.WARN
+    assert found.seen == "ssh, trex, export, history", "xdist is there, in a version that the extra does not take"
+    assert found.advice == (
+        "pip install 'pytest-nfvperf[charts,xdist,labgrid]' for charts: charts in reports and in Allure; "
+        "xdist: several testbeds; labgrid: places of labgrid"
+    )
+    assert not found.needed

@@ -38,6 +38,11 @@ FOLDERS = {
 STDLIB_ONLY = ("model", "ports")
 """What a machine without any package installed must be able to run."""
 
+OF_EXTRAS = frozenset(
+    {"matplotlib", "plotly", "scipy", "ruptures", "pyarrow", "prometheus_client", "execnet", "xdist", "labgrid"}
+)
+"""What the base does not bring. xdist itself loads our scheduler."""
+
 FEATURES_PORTS = ("pytest_nfvperf.features.routing.ports",)
 
 MAY_IMPORT_PYTEST = (
@@ -341,3 +346,10 @@ def test_functions_stay_short():
 def test_the_top_of_the_package_is_next_to_empty():
     assert {path.stem for path in PACKAGE.glob("*.py")} <= {*PUBLIC}
     assert len(list(PACKAGE.glob("*.py"))) <= MOST_FILES_AT_THE_TOP
+
+
+def test_no_module_needs_an_extra_to_be_imported() -> None:
+    top = [one for one in imports() if one.kind == "top" and one.imported.split(".")[0] in OF_EXTRAS]
+    assert {one.importer for one in top} == {"pytest_nfvperf.plugin.scheduler"}, top
+    lazy = {one.imported.split(".")[0] for one in imports() if one.kind == "lazy"}
+    assert {"matplotlib", "plotly"} <= lazy

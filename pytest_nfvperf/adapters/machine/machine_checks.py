@@ -7,8 +7,11 @@ import resource
 import shutil
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.streams.iperf3 import find_iperf3
@@ -38,6 +41,16 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )
 """Optional programs: the check's name, the program, and its other names."""
+EXTRAS = {
+    "charts": "charts in reports and in Allure",
+    "xdist": "several testbeds",
+    "ssh": "nodes on other machines",
+    "trex": "TRex's client libraries",
+    "export": "Parquet and OpenMetrics",
+    "history": "change points of a history",
+    "labgrid": "places of labgrid",
+}
+"""What the extras of this package are for; those for its developers are not among them."""
 OK, WARN, MISSING = CheckState.OK, CheckState.WARN, CheckState.MISSING
 
 
@@ -71,7 +84,35 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         *(check for checks_of in FEATURE_CHECKS.all().values() for check in checks_of(testbed)),
         *(Check(name, *_optional(program, *others)) for name, program, others in _OPTIONAL),
         Check("other programs", *_others()),
+        Check("Python extras", *_extras()),
     ]
+
+
+def _extras() -> Finding:
+    """An extra is there if all its packages are, in versions that it takes."""
+    package = "pytest-nfvperf"
+    try:
+        needs = [Requirement(text) for text in requires(package) or ()]
+    except PackageNotFoundError:
+        return WARN, "not known", f"{package} was not installed by pip"
+    brought = {
+        extra: [need for need in needs if need.marker is not None and need.marker.evaluate({"extra": extra})]
+        for extra in EXTRAS
+    }
+    there = [extra for extra, packages in brought.items() if packages and all(map(_is_installed, packages))]
+    absent = [extra for extra in EXTRAS if extra not in there]
+    seen = ", ".join(there) or "none"
+    if not absent:
+        return OK, seen, ""
+    uses = "; ".join(f"{extra}: {EXTRAS[extra]}" for extra in absent)
+    return WARN, seen, f"pip install '{package}[{','.join(absent)}]' for {uses}"
+
+
+def _is_installed(need: Requirement) -> bool:
+    try:
+        return need.specifier.contains(version(need.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
 
 
 def _root() -> Finding:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072b2", "#d98c00", "#009e73", "#b45c91", "#3f9fd6", "#d55e00"
@@ -21,6 +22,13 @@ PAPER = "#fdfdfe"
 """Covers what is behind it. In SVG it becomes the page's own paper colour."""
 
 Dash = Literal["solid", "dash", "dot"]
+
+GET_CHARTS = "pip install 'pytest-nfvperf[charts]'"
+
+
+def can_draw() -> bool:
+    """True if matplotlib and plotly are installed, which the extra ``charts`` brings. Importing them takes a second."""
+    return all(find_spec(name) is not None for name in ("matplotlib", "plotly"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures, page_charts, studies
+from pytest_nfvperf.adapters.report.chart import GET_CHARTS
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Verdicts, find_sweeps, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
@@ -190,6 +191,7 @@ def _compare_within(
             for line in (*notes, *notes_below(part)):
                 chart += Markup('<figcaption class="soft small">{}</figcaption>').format(line)
             suite.sweeps.append((title, chart))
+    suite.sweeps = [(title, chart) for title, chart in suite.sweeps if chart]
     of_it = [one for one in relations if one.suite == suite.name]
     suite.relations += zip(subjects_of(of_it), of_it, strict=True)
 
@@ -231,6 +233,7 @@ def _context(
         "figures": figures,
         "studies": studies,
         "browser": page_charts,
+        "get_charts": "" if charts.can_draw else f"{GET_CHARTS}, then nfvperf report {run.path}",
         "name_of_test": name_of_test,
         "per_direction": figures.PER_DIRECTION,
         "latency_origin": latency_origin,

@@ -10,15 +10,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.report.chart import INK, MUTED, ORANGE, VERMILION
 from pytest_nfvperf.adapters.report.picture import new_figure
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, Ledger
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15
@@ -196,6 +197,8 @@ def _draw_lines(axes: Axes, row: _Row, middle: float) -> None:
 
 
 def _draw_box(axes: Axes, box: HopBox, x: float, y: float, width: float, colour: str) -> None:
+    from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415 - an extra
+
     lossy = colour != MUTED
     for style in ({"facecolor": colour, "alpha": 0.14}, {"fill": False, "linewidth": 1.8 if lossy else 0.9}):
         patch = FancyBboxPatch(

@@ -12,25 +12,25 @@ import gzip
 import math
 import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import plotly
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from plotly.offline import get_plotlyjs
 
-from pytest_nfvperf.adapters.report.chart import Axis, Chart, ChartBand, ChartRule, ChartSeries, Panel
+from pytest_nfvperf.adapters.report.chart import Axis, Chart, ChartBand, ChartRule, ChartSeries, Panel, can_draw
 from pytest_nfvperf.adapters.report.picture import picture, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import TEMPLATES
 from pytest_nfvperf.model.display import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NoteFault = Callable[[str, Exception], None]
 """Takes what went wrong in a part of a report, in words, and the error."""
 
 NO_CHART, NO_FILES = "a chart of the report cannot be drawn", "charts cannot be written as files"
-LIBRARY = f"plotly.js of plotly {plotly.__version__}, MIT licence"
 
 _DRAW = "`nfvperf report`, with this run's directory, draws all charts."
 _ID = re.compile(r'<(?!g |path|clipPath|image)\w+[^>]* id="([^"]+)"')
@@ -42,6 +42,8 @@ def raise_fault(what: str, error: Exception) -> None:  # noqa: ARG001 - a NoteFa
 
 class ChartFolder:
     """Makes charts for a page, and PNG files of them in ``directory`` (None: no files).
+
+    Without the extra ``charts`` it makes none: each is "".
 
     ``time_left``: False once nobody waits for more; a sentence then takes the place of each chart.
     ``pictures``: False if there are so many charts that only the browser draws those it can.
@@ -56,19 +58,22 @@ class ChartFolder:
         pictures: bool = True,
         note: NoteFault = raise_fault,
     ) -> None:
-        self._directory = directory
+        self.can_draw = can_draw()
+        self._directory = directory if self.can_draw else None
         self._time_left = time_left
         self.pictures = pictures
         self._note = note
-        if directory is not None:
+        if self._directory is not None:
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                self._directory.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 note(NO_FILES, error)
                 self._directory = None
 
     def add(self, chart: Chart, name: str, title: str) -> Markup:
         """An interactive chart with its picture. ``name``: of the file. ``title``: for screen readers."""
+        if not self.can_draw:
+            return Markup("")
         still = self.draw(lambda: picture(chart), name, title) if self.pictures else Markup("")
         # report.js draws from data-chart. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute.
         data = htmlsafe_json_dumps(live(chart), separators=(",", ":"))
@@ -77,6 +82,8 @@ class ChartFolder:
 
     def draw(self, make: Callable[[], Figure | None], name: str, title: str) -> Markup:
         """A picture as inline SVG. If it cannot be drawn, or nobody waits for it: a sentence. Without a figure: ""."""
+        if not self.can_draw:
+            return Markup("")
         if not self._time_left():
             return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
         try:
@@ -186,7 +193,13 @@ def _shape(kind: str, one: ChartBand | ChartRule, start: float, end: float, look
 
 @functools.cache
 def library() -> Markup:
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra
+
     return packed(get_plotlyjs())
+
+
+def library_name() -> str:
+    return f"plotly.js of plotly {version('plotly')}, MIT licence"
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Charts on paper, by matplotlib: how all of them look, and how a figure becomes SVG for the page or PNG for the rest.
 
-Figures are made without pyplot, so there is no global state.
+Figures are made without pyplot, so there is no global state. matplotlib is an extra (``can_draw``) and takes a second
+to import, so the functions that draw import it.
 """
 
 from __future__ import annotations
@@ -9,18 +10,7 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
-
-from matplotlib import rc_context
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, LogNorm
-from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter
+from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.adapters.report.chart import (
     INK,
@@ -34,6 +24,12 @@ from pytest_nfvperf.adapters.report.chart import (
     Scale,
 )
 from pytest_nfvperf.model.display import format_value, visible
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
 
 WIDTH = 10.4
 """Width of every picture in inches, so that letters have the same size in all of them."""
@@ -63,6 +59,9 @@ _STYLE: Any = {
 
 def picture(chart: Chart) -> Figure:
     """Two panels side by side, or one as wide as both."""
+    from matplotlib.cm import ScalarMappable  # noqa: PLC0415 - an extra
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm  # noqa: PLC0415 - an extra
+
     shown = chart.panels
     columns = min(len(shown), 2)
     rows = math.ceil(len(shown) / columns)
@@ -134,6 +133,8 @@ def _draw_series(axes: Axes, series: ChartSeries, *, clip: bool) -> None:
 
 def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
     """What matplotlib does not find by itself. Limits come last: they depend on what was drawn."""
+    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415 - an extra
+
     lines = axes.xaxis if which == "x" else axes.yaxis
     if axis.log:
         axes.set(**{f"{which}scale": "log"})
@@ -180,6 +181,8 @@ def _finish_with_legends_inside(figure: Figure, grid: Sequence[Axes], panels: Se
 
 
 def new_figure(width_in: float, height_in: float) -> Figure:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
     figure = Figure(figsize=(width_in, height_in))
     figure.patch.set_alpha(0)
     return figure
@@ -240,6 +243,9 @@ def finish(
 
 def to_svg(figure: Figure, title: str) -> str:
     """An ``<svg>`` element for a page; ``title`` is for screen readers."""
+    from matplotlib import rc_context  # noqa: PLC0415 - an extra
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 - an extra
+
     out = io.StringIO()
     _take_literally(figure)
     FigureCanvasSVG(figure)
@@ -259,6 +265,8 @@ def to_svg(figure: Figure, title: str) -> str:
 
 def _take_literally(figure: Figure) -> None:
     """Users' names are no formulas between dollars, and no SVG may hold control characters."""
+    from matplotlib.text import Text  # noqa: PLC0415 - an extra
+
     for text in figure.findobj(Text):
         if not text.get_text().startswith(_POWER_OF_TEN):
             text.set_parse_math(False)
@@ -266,6 +274,8 @@ def _take_literally(figure: Figure) -> None:
 
 
 def to_png(figure: Figure, dpi: int = 120) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra
+
     out = io.BytesIO()
     _take_literally(figure)
     FigureCanvasAgg(figure)

@@ -11,13 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import wrap
-from typing import Any, Literal
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import FancyBboxPatch, PathPatch
-from matplotlib.path import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, INK, MUTED, ORANGE, PAPER, PURPLE, SKY, VERMILION
 from pytest_nfvperf.adapters.report.picture import WIDTH, new_figure
@@ -33,6 +27,11 @@ from pytest_nfvperf.model.testbed.topology_text import (
 from pytest_nfvperf.model.topology.links import BridgePort, LinkEnd
 from pytest_nfvperf.model.topology.ports import HostNic, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyBboxPatch
 
 LETTER = 0.078
 """Width of a letter of a box's text, in inches, as all measures here."""
@@ -440,6 +439,8 @@ _SORTS = {
 
 def topology_chart(deployed: TopologyData) -> Figure:
     """Bridges in a row, VNFs and namespaces above, the generator below; lines inside a bridge are its flows."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - an extra
+
     layout = lay_out(deployed.topology, deployed.port_kinds)
     width, height = max(WIDTH, layout.width), layout.height + _HEAD + _FOOT
     figure = new_figure(width, height)
@@ -532,6 +533,9 @@ def _draw_wire(axes: Axes, wire: Wire) -> None:
 def _draw_curve(
     axes: Axes, points: list[tuple[float, float]], color: str, style: _Style, width: float, alpha: float = 1.0
 ) -> None:
+    from matplotlib.patches import PathPatch  # noqa: PLC0415 - an extra
+    from matplotlib.path import Path  # noqa: PLC0415 - an extra
+
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
     axes.add_patch(
         PathPatch(path, fill=False, edgecolor=color, linestyle=style, linewidth=width, alpha=alpha, zorder=3)
@@ -547,6 +551,8 @@ def _rounded(
     fill: str = "none",
     alpha: float = 1.0,
 ) -> FancyBboxPatch:
+    from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415 - an extra
+
     x, y, width, height = rectangle
     return FancyBboxPatch(
         (x + radius, y + radius),

@@ -20,7 +20,7 @@ from allure_commons.model2 import Status
 from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.chart import Chart
+from pytest_nfvperf.adapters.report.chart import Chart, can_draw
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, soak_chart, study_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
 from pytest_nfvperf.adapters.report.figures import (
@@ -178,9 +178,10 @@ class AllureSink:
     def _topology(self, deployed: TopologyData) -> None:
         """Attach picture and text. Keep the picture for the next test: drawing it takes longer than all else."""
         if self._drawn is None or self._drawn[0] != deployed:
-            self._drawn = (deployed, to_png(topology_chart(deployed)))
+            self._drawn = (deployed, to_png(topology_chart(deployed)) if can_draw() else b"")
         title = deployed_title(deployed)
-        _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
+        if self._drawn[1]:
+            _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
         _attach(topology_drawing(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
 
     def close(self) -> None:
@@ -251,7 +252,7 @@ def _attach_outcome(outcome: Outcome, trials: dict[str, TrialData]) -> None:
 
 
 def _picture(name: str, chart: Chart | None) -> None:
-    if chart is not None:
+    if chart is not None and can_draw():
         _attach(to_png(picture(chart)), name, allure.attachment_type.PNG)
 
 

@@ -19,7 +19,7 @@ from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.features.bisect.account import ask_text, event_text, verdict_lines
 from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, bisection_state
 from pytest_nfvperf.features.bisect.events import By, Event, Question, failed
-from pytest_nfvperf.features.bisect.page import PICTURE, render_bisection
+from pytest_nfvperf.features.bisect.page import PICTURE, has_picture, render_bisection
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
@@ -71,7 +71,7 @@ class BisectAccount:
             if title:
                 print(f"  {title}")
         page = render_bisection(directory, self._question, events, self._states, self._titles, self._arguments)
-        print(f"page: {page}{f', {PICTURE} beside it' if found.chances else ''}")
+        print(f"page: {page}{f', {PICTURE} beside it' if has_picture(found) else ''}")
 
 
 # ``nfvperf bisect``.

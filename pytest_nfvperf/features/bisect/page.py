@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.chart import BLUE, MUTED, ORANGE, VERMILION
+from pytest_nfvperf.adapters.report.chart import BLUE, GET_CHARTS, MUTED, ORANGE, VERMILION, can_draw
 from pytest_nfvperf.adapters.report.picture import dress, finish, new_figure, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.features.bisect.account import event_text, verdict_lines
 from pytest_nfvperf.features.bisect.beliefs import Levels
 from pytest_nfvperf.features.bisect.bisection import BisectionState
 from pytest_nfvperf.features.bisect.events import Estimate, Event, Question, runs, unusable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST_NAMES = 24
 _PAGE, PICTURE = "bisection.html", "bisection.png"
@@ -30,14 +33,14 @@ def render_bisection(
     titles: Mapping[str, str],
     arguments: Sequence[str],
 ) -> Path:
-    """Write the page and the picture; returns the page's path.
+    """Write the page, and the picture if there is one (``has_picture``); returns the page's path.
 
     ``states``: after each event; the last one has the verdict. ``titles``: subjects of commits, by the version's name.
     """
     now = states[-1]
     names = question.versions
     chart = Markup()
-    if now.chances:
+    if has_picture(now):
         figure = bisection_chart(question, events, now)
         chart = Markup(to_svg(figure, f"bisection of {names[0]} to {names[-1]}"))  # noqa: S704 - our own drawing
         (directory / PICTURE).write_bytes(to_png(figure))
@@ -56,9 +59,14 @@ def render_bisection(
         steps=steps,
         arguments=list(arguments),
         subject=now.subject,
+        get_charts="" if can_draw() else GET_CHARTS,
     )
     write_whole(directory / _PAGE, text)
     return directory / _PAGE
+
+
+def has_picture(now: BisectionState) -> bool:
+    return bool(now.chances) and can_draw()
 
 
 def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> Figure:

@@ -313,8 +313,8 @@ def _write_history(site: Site, history: History | None, links: HistoryLinks) -> 
 
 def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, title: str) -> None:
     from markupsafe import Markup  # noqa: PLC0415
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - it takes long to load
 
+    from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
     from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
@@ -343,7 +343,10 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, 
         "more": max(0, len(causes) - _MOST_CAUSES),
         "history": bool(site.entries),
         "comparisons": [] if any(run.compared[0] for run in site.runs) else site.comparisons,
-        "problems": site.problems,
+        "problems": [*site.problems, *([] if can_draw() else [f"charts of every page; to get them: {GET_CHARTS}"])],
     }
-    write_file(site.out / "plotly.js", get_plotlyjs())
+    if can_draw():
+        from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra, and it takes long to load
+
+        write_file(site.out / "plotly.js", get_plotlyjs())
     write_file(site.out / "index.html", environment().get_template("site.html").render(context))
