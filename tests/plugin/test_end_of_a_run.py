@@ -112,10 +112,10 @@ PAGE = {
         f"charts cannot be written as files: {NO_SPACE}*",
     ),
     "a chart's renderer": (
-        "breaks('adapters.report.picture', 'to_svg')",
+        "breaks('adapters.report.page_charts', 'to_svg')",
         f"a chart of the report cannot be drawn: {BROKEN}",
     ),
-    "a warning that is an error": ("warns('adapters.report.picture', 'to_svg')", ""),
+    "a warning that is an error": ("warns('adapters.report.page_charts', 'to_svg')", ""),
 }
 """What happens once the tests have ended, and what the line says; "" for none, because nothing is missing."""
 
