@@ -176,7 +176,7 @@ def run_recipe(root: Path, system: str, case: str, fails: str = "nothing") -> tu
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 1), done.stdout + done.stderr
         statuses.append(done.returncode)
-    calls = (root / "notes").read_text().replace("from-nfvperf", "acceptance").replace("[xdist,history]", "[xdist]")
+    calls = (root / "notes").read_text().replace("from-nfvperf", "acceptance").replace(",history]", "]")
     return statuses, list(dict.fromkeys(calls.splitlines()))
 
 
