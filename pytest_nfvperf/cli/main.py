@@ -164,7 +164,6 @@ def _suites(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw  # noqa: PLC0415
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     run = read_run(arguments.run)
@@ -174,8 +173,7 @@ def _report(arguments: argparse.Namespace) -> int:
         print(f"nfvperf: {what}: {error}", file=sys.stderr)
 
     print(write_report(run, folder, note=note))
-    if not can_draw():
-        print(f"nfvperf: the page has no charts; to get them: {GET_CHARTS}", file=sys.stderr)
+    _say_how_to_get_charts()
     print(conclude(run).last_line)
     return 0
 
@@ -186,7 +184,15 @@ def _datasheet(arguments: argparse.Namespace) -> int:
 
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
     print(render_datasheet(read_run(arguments.run), arguments.output or folder / DATASHEET_FILE))
+    _say_how_to_get_charts()
     return 0
+
+
+def _say_how_to_get_charts() -> None:
+    from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw  # noqa: PLC0415
+
+    if not can_draw():
+        print(f"nfvperf: the page has no charts; to get them: {GET_CHARTS}", file=sys.stderr)
 
 
 def _show(arguments: argparse.Namespace) -> int:

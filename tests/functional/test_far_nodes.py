@@ -54,6 +54,9 @@ def test_dropped(deploy, search, nfv_session):
     drop = ["priority=0,actions=drop"]
     in_trial(nfv_session, lambda: live.deployment.built.node("node2").replace_flows("br-int2", drop))
     search.loss_at(live, ONE_WAY, 1_000, 0.5)
+    nodes = {name: live.deployment.built.node(name).offload_share() for name in ("node1", "node2")}
+    assert all(share.software > 0 == share.full for share in nodes.values()), nodes
+    assert live.deployment.built.offload_share().software == sum(share.software for share in nodes.values())
 """
 )
 CUT = (

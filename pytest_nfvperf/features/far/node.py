@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeHosts
@@ -14,6 +16,7 @@ from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
@@ -95,6 +98,9 @@ class FarBuilt:
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
+
+    def offload_share(self) -> OffloadShare:
+        return TypeAdapter(OffloadShare).validate_python(self._line.ask("of", "built", "offload_share").value)
 
     def wait_ready(self, deadline_s: float) -> None:
         self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)

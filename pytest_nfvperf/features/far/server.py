@@ -13,7 +13,8 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
+from enum import Enum
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, complete_testbed
@@ -146,6 +147,10 @@ def _set_affinity(cpus: set[int]) -> None:
 def _builtin(value: object) -> object:
     if isinstance(value, CounterSnapshot):  # with its age in ns: the clocks of two machines differ
         return value.source, time.monotonic_ns() - value.time_ns, list(value.counters)
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return _builtin(asdict(value))
     if isinstance(value, Mapping):
         return {key: _builtin(each) for key, each in value.items()}
     return [_builtin(each) for each in value] if isinstance(value, tuple | list) else value
