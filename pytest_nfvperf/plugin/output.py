@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 import pytest
 
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.display import cut, encodable, format_elapsed, visible
+from pytest_nfvperf.model.display import cut, encodable, format_elapsed, storable, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
@@ -363,7 +363,8 @@ class ResultLines:
     def pytest_sessionfinish(self) -> None:
         if self._took and self._cache is not None:
             with parts_of(self._config).isolated("the times of tests cannot be kept for the next run"):
-                self._cache.set(_SECONDS, {**self._earlier(), **self._took})
+                took = {storable(node): seconds for node, seconds in self._took.items()}
+                self._cache.set(_SECONDS, {**self._earlier(), **took})
 
     @pytest.hookimpl
     def pytest_runtest_logstart(self) -> None:

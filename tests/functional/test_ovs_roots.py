@@ -116,7 +116,7 @@ def test_a_test_asks_for_it_by_name_and_the_evidence_names_each_dut(
     (run,) = records(pytester.path, "run")[-1:]
     assert run["data"]["fingerprint"]["ovs_versions"]["there"]["ovs_binary"] == there["installation"]
     report = (pytester.path / "reports/latest/report.html").read_text()
-    assert "DUT there (dpdk)" in report
+    assert "<dt>DUT, there (dpdk)</dt>" in report
 
 
 def test_a_version_that_cannot_be_used_is_a_usage_error(pytester: pytest.Pytester, tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def foreign(code: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pytest_nfvperf":
             for alias in node.names:
                 is_module = f"{node.module}.{alias.name}" in PUBLIC
-                if not is_module and (node.module not in PUBLIC or alias.name not in names_of(node.module)):
+                names = () if node.module not in PUBLIC else ("*", *names_of(node.module))
+                if not is_module and alias.name not in names:
                     found.append(f"{node.module}.{alias.name}")
     return found
 

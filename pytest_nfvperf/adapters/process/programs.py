@@ -156,6 +156,7 @@ _PROGRAMS = (
         f"ssh: in nodes, --tx ssh=..., {_TWO_MACHINES}",
     ),
     Program("ssh-keygen", "openssh-client", "keys for them", Use.EXTRA, _OTHER_MACHINES),
+    Program("npm", "npm", "to open Allure 3's page in a test", Use.EXTRA, "that test is skipped"),
     Program(
         "chromium",
         "chromium",
