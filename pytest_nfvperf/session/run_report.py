@@ -33,15 +33,24 @@ def write_report(
     *,
     time_for_charts: Callable[[], bool] = lambda: True,
     note: NoteFault = raise_fault,
+    png: bool = True,
+    site: str = "",
 ) -> Path:
     """Write ``report.html`` into a folder, with its charts; returns its path.
 
-    ``root``: see ``published_figures``. ``time_for_charts`` and ``note``: see ``render_report``.
+    ``root``: see ``published_figures``. The others: see ``render_report``.
     """
     published = published_figures(run, root)
     relations = published_relations(published, run)
     return render_report(
-        run, folder, published_series(published), relations=relations, time_for_charts=time_for_charts, note=note
+        run,
+        folder,
+        published_series(published),
+        relations=relations,
+        time_for_charts=time_for_charts,
+        note=note,
+        png=png,
+        site=site,
     )
 
 

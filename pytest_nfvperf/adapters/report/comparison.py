@@ -42,6 +42,7 @@ _STYLES = {
     str(SideState.UNAVAILABLE): ("bold magenta", "broken"),
 }
 """The style of each word on a terminal, and its class in the style sheet."""
+WORD_CLASSES = {word: css for word, (_, css) in _STYLES.items()}
 
 _COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
 _LEAST_REACH = 0.04
@@ -276,5 +277,5 @@ def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, An
         "notes": noted(compared),
         "warnings": compared.warnings,
         "legend": LEGEND,
-        "styles": {word: css for word, (_, css) in _STYLES.items()},
+        "styles": WORD_CLASSES,
     }

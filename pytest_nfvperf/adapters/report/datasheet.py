@@ -21,7 +21,6 @@ from pytest_nfvperf.adapters.report.chart import MUTED, SERIES, SYMBOLS, Axis, C
 from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, loss_chart, sweep_chart
 from pytest_nfvperf.adapters.report.html import HEAD_STYLES
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
-from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.templating import environment, style
@@ -171,7 +170,7 @@ def _throughput(measured: Sequence[_Measured], charts: ChartFolder) -> Datasheet
     verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
     for number, sweep in enumerate(find_sweeps([outcome for outcome, _ in measured])):
         beside = sweep_chart(sweep.series, axis=sweep.axis, verdicts=verdicts_on)
-        made.graphs.append(_drawn(charts, _with_line_rate(beside, sweep), f"throughput {number}", "Throughput"))
+        made.graphs.append(charts.still(_with_line_rate(beside, sweep), f"throughput {number}", "Throughput"))
     return made
 
 
@@ -231,7 +230,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
             chart = loss_chart(held, outcome.classes)
             named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
-            graphs.append(_drawn(charts, named, name, name))
+            graphs.append(charts.still(named, name, name))
     curves = len({row[:2] for row in rows})
     head = ("what", "frame", "load", "of the maximum", "frame loss")
     made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss curve in this run.")
@@ -291,11 +290,7 @@ def _by_frame_size(
                 if x:
                     series.append(ChartSeries(name, x, y, SERIES[number], look[0], line=look[1]))
         axes = (Axis("frame size, bytes with FCS", tuple(places)), Axis(unit, from_zero=True))
-        yield _drawn(charts, Chart((Panel(heading, *axes, series),), 3.4), f"{heading} {first}", heading)
-
-
-def _drawn(charts: ChartFolder, chart: Chart, name: str, heading: str) -> Markup:
-    return charts.draw(lambda: picture(chart), name, heading)
+        yield charts.still(Chart((Panel(heading, *axes, series),), 3.4), f"{heading} {first}", heading)
 
 
 def _limits(tests: Iterable[TestEvidence]) -> DatasheetSection:

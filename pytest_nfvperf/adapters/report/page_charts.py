@@ -74,11 +74,15 @@ class ChartFolder:
         """An interactive chart with its picture. ``name``: of the file. ``title``: for screen readers."""
         if not self.can_draw:
             return Markup("")
-        still = self.draw(lambda: picture(chart), name, title) if self.pictures else Markup("")
+        still = self.still(chart, name, title) if self.pictures else Markup("")
         # report.js draws from data-chart. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute.
         data = htmlsafe_json_dumps(live(chart), separators=(",", ":"))
         start = Markup('<div class="chart" role="group" aria-label="{}" data-chart=\'{}\'>').format(title, data)
         return start + Markup('<div class="still">{}</div></div>').format(still)
+
+    def still(self, chart: Chart, name: str, title: str) -> Markup:
+        """A chart as ``draw`` shows it."""
+        return self.draw(lambda: picture(chart), name, title)
 
     def draw(self, make: Callable[[], Figure | None], name: str, title: str) -> Markup:
         """A picture as inline SVG. If it cannot be drawn, or nobody waits for it: a sentence. Without a figure: ""."""

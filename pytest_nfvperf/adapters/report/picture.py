@@ -217,9 +217,8 @@ def finish(
     widest = max(map(len, handles), default=0) * 0.075 + 0.6
     columns = max(1, min(len(handles), int(figure.get_figwidth() / widest)))
     rows = math.ceil(len(handles) / columns)
-    figure.set_figheight(
-        figure.get_figheight() + 0.22 * max(rows - 2, 0)
-    )  # a long legend takes nothing from the panels
+    # A long legend takes nothing from the panels.
+    figure.set_figheight(figure.get_figheight() + 0.22 * max(rows - 2, 0))
     width, height = figure.get_size_inches()
     figure.subplots_adjust(
         left=left_in / width,

@@ -107,9 +107,11 @@ def steps_among(
             ranked = sorted(p_value for here in beside for p_value in here) or [step.p_value]
             together = min(len(several) * p_value / rank for rank, p_value in enumerate(ranked, 1))
             clear += [step.at] if together <= _SIGNIFICANCE else []
-        prepared = _Prepared(series, out)
-        places = [prepared.places.index(at) for at in clear]
-        kept.append(each if len(clear) == len(each) else prepared.steps_at(places, smallest))
+        if len(clear) == len(each):
+            kept.append(each)
+            continue
+        prepared = _Prepared(series, out)  # what is left is tested anew: levels reach further now
+        kept.append(prepared.steps_at([prepared.places.index(at) for at in clear], smallest))
     return kept
 
 

@@ -239,12 +239,14 @@ def _show(arguments: argparse.Namespace) -> int:
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
     print(page.history_text(watched, width=width, color=terminal))
-    for cause in triage(history.entries, watched):
+    causes = triage(history.entries, watched)
+    for cause in causes:
         print(page.cause_line(cause))
     for machine in machines(history.entries):
         print(page.machine_line(machine))
     links = page.HistoryLinks(urls, {})
-    print(f"written: {page.render_history(history.entries, watched, history.problems, arguments.output, links)}")
+    written = page.render_history(history.entries, watched, causes, history.problems, arguments.output, links)
+    print(f"written: {written}")
     return _DAMAGED if history.problems else _NOTHING_NEW
 
 

@@ -34,7 +34,7 @@ from pytest_nfvperf.features.history.series import (
     in_order,
     machines,
 )
-from pytest_nfvperf.features.history.triage import TriageLine, importance, triage
+from pytest_nfvperf.features.history.triage import TriageLine, importance
 from pytest_nfvperf.model.display import format_value, how_many
 from pytest_nfvperf.model.errors import ConfigError
 
@@ -182,16 +182,17 @@ def cause_line(line: TriageLine) -> str:
 def render_history(
     entries: Sequence[HistoryEntry],
     watched: Sequence[Watched],
+    causes: Sequence[TriageLine],
     problems: Sequence[str],
     path: Path,
     links: HistoryLinks = NO_LINKS,
 ) -> Path:
-    """Write the page; returns its path.
+    """Write the page; returns its path. ``causes``: by ``triage``.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    runs, causes = in_order(entries), triage(entries, watched)
+    runs = in_order(entries)
     changed = sorted(watched, key=lambda each: (not each.changes, importance(each.series.metric)))
     shown = sorted(
         changed[:_MOST_ROWS],

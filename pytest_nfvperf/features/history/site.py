@@ -40,8 +40,6 @@ _MARK = '<meta name="generator" content="nfvperf site">'
 _MOST_CAUSES = 5
 """Causes on the first page, the newest ones; the history has all."""
 
-_WORDS = {"slower": "fail", "faster": "pass", "same": "pass", "cannot tell": "inconclusive"}
-
 
 @dataclass(slots=True)
 class SiteRun:
@@ -224,21 +222,14 @@ def _report_of(run: SiteRun) -> str:
 
 def _write_report(site: Site, run: RunEvidence, directory: Path) -> None:
     """Write the report, unless there is one already that is newer than the evidence and this nfvperf."""
-    from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - it takes long to load
-    from pytest_nfvperf.adapters.report.templating import TEMPLATES  # noqa: PLC0415
-    from pytest_nfvperf.session.run_report import (  # noqa: PLC0415
-        published_figures,
-        published_relations,
-        published_series,
-    )
+    from pytest_nfvperf.adapters.report.templating import TEMPLATES  # noqa: PLC0415 - it takes long to load
+    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     folder = site.out / "runs" / run.run_id
     report = folder / "report.html"
     sources = [*directory.glob("evidence*.jsonl"), *TEMPLATES.iterdir()]
     if not report.exists() or report.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-        published = published_figures(run)
-        relations = published_relations(published, run)
-        render_report(run, folder, published_series(published), relations=relations, png=False, site="../../")
+        write_report(run, folder, png=False, site="../../")
     for attachment in (each for test in run.tests.values() for each in test.attachments.values()):
         source = directory / (attachment.path or "")
         if attachment.path and source.is_file() and source.resolve().is_relative_to(directory.resolve()):
@@ -261,6 +252,8 @@ def _neighbours(site: Site, known: Sequence[SiteRun]) -> list[tuple[str, str]]:
 
 def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neighbours: bool) -> None:
     """Write a page for each pair. Runs that cannot be compared are no problem of the site, unless somebody asked."""
+    from pytest_nfvperf.adapters.report.comparison import WORD_CLASSES  # noqa: PLC0415 - it takes long to load
+
     by_id = {run.run: run for run in site.runs}
     read: Callable[[Path], RunEvidence] = lru_cache(maxsize=2)(lambda path: read_run(path.resolve()))
     for first, second in pairs:
@@ -278,7 +271,7 @@ def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neigh
         address = f"comparisons/{first}..{second}.html"
         _write_comparison(site, compared, address, (first, second))
         site.comparisons.append((address, f"{first} and {second}"))
-        counts = [(f"{count} {word}", _WORDS.get(word, "broken")) for word, count in compared.counts.items()]
+        counts = [(f"{count} {word}", WORD_CLASSES[word]) for word, count in compared.counts.items()]
         if neighbours:
             by_id[second].compared = (address, counts)
 
@@ -286,12 +279,11 @@ def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neigh
 def _write_comparison(site: Site, compared: ComparedRun, address: str, runs: tuple[str, str]) -> None:
     from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.page_charts import ChartFolder  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.picture import picture  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
 
     chart, drawing = comparison_chart(compared), None
     if chart is not None:
-        drawing = ChartFolder(None).draw(lambda: picture(chart), "comparison", "ratio of the later run to the earlier")
+        drawing = ChartFolder(None).still(chart, "comparison", "ratio of the later run to the earlier")
     context = {"style": style(), "comparison": comparison_page(compared, drawing), "runs": runs}
     text = environment().get_template("site_comparison.html").render(context)
     write_file(site.out / address, text)
@@ -307,8 +299,9 @@ def _write_history(site: Site, history: History | None, links: HistoryLinks) -> 
     if not entries:
         return []
     watched = watch(History(entries, () if history is None else history.acknowledged, ()), "", "")
-    render_history(entries, watched, [], site.out / "history.html", links)
-    return triage(entries, watched)
+    causes = triage(entries, watched)
+    render_history(entries, watched, causes, [], site.out / "history.html", links)
+    return causes
 
 
 def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, title: str) -> None:
