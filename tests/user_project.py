@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,38 @@ def make_project(pytester: pytest.Pytester, suite: str = SUITE, conftest: str = 
     folder.mkdir(exist_ok=True)
     (folder / "test_mine.py").write_text(suite)
     return pytester
+
+
+INCONCLUSIVE = 10
+MOST_TAKEN = 0.03
+"""Of a CPU. Where the host gives it to others for longer than that, a run may find no trial that can be judged."""
+
+
+def needs_a_verdict(status: int, terminal: str) -> None:
+    """Skip the test where its run of pytest could not judge, and this machine is as disturbed as the run says.
+
+    A run that is inconclusive on a quiet machine fails the test.
+    """
+    if status == INCONCLUSIVE:
+        taken = max(map(_taken, os.sched_getaffinity(0)))
+        assert taken > MOST_TAKEN, terminal
+        pytest.skip(f"the run was inconclusive: others take {taken:.0%} of a CPU of this machine")
+
+
+def _taken(cpu: int) -> float:
+    """Share of half a second in which this thread wanted the CPU, and did not have it."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        began = last = time.perf_counter()
+        gaps = 0.0
+        while last - began < 0.5:
+            now = time.perf_counter()
+            gaps += now - last if now - last > 0.0002 else 0.0
+            last = now
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return gaps / (last - began)
 
 
 PROFILE = """

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.functional.far_rig import SLA, SUITE
 from tests.functional.lab_support import pytest_in, veth_cables
 from tests.functional.ovs_support import needs_root
-from tests.user_project import CONFTEST, records
+from tests.user_project import CONFTEST, needs_a_verdict, records
 
 pytestmark = needs_root
 
@@ -41,6 +41,7 @@ def test_frames_pass_by_the_nodes_cable_and_crossed_ones_are_named(tmp_path: Pat
     given = ["mine", "--nfv-sla=vendor.yaml", "--nfv-report=none", "--nfv-wait=1 min", "-rs"]
     with veth_cables(3) as cables:
         done = pytest_in(tmp_path, *given, f"--nfv-testbed={lab_file(tmp_path, cables)}")
+        needs_a_verdict(done.returncode, done.stdout)
         (trial, *_) = [record["data"] for record in records(tmp_path, "trial")][::-1]
         crossed = pytest_in(tmp_path, *given, f"--nfv-testbed={lab_file(tmp_path, cables, crossed=True)}")
     assert "1 passed, 1 skipped" in done.stdout, done.stdout

@@ -66,9 +66,9 @@ def ports(bus: str = "") -> list[GeneratorPort]:
     return [GeneratorPort(name, device, mac) for device, (name, mac) in zip(devices, MACS.items(), strict=True)]
 
 
-def trial(generator: EmbeddedGenerator, interval_s: float | None = None) -> TrialResult:
+def trial(generator: EmbeddedGenerator, interval_s: float | None = None, seconds: float = 0.5) -> TrialResult:
     generator.wait_links_up(5.0)
-    spec = TrialSpec(Traffic(frame_size=64), FRAMES * 2, 0.5, (THERE,), residual_s=0.3)
+    spec = TrialSpec(Traffic(frame_size=64), FRAMES * 2, seconds, (THERE,), residual_s=0.3)
     if interval_s is None:
         return generator.run_trial(spec)
     running = generator.start_trial(spec, interval_s)
@@ -86,9 +86,9 @@ def test_a_driver_with_two_rings_a_queue_is_not_deaf(wire: Wire) -> None:
     """Its rings took all of the 1,152 buffers, and the DUT was blamed: "1,871 lost, unexplained"."""
     with wire("two_rings") as (generator, _):
         generator.attach(ports())
-        result = trial(generator)
+        result = trial(generator, seconds=1.5)  # 6,000 frames, of which a busy machine may keep most from being sent
     (counts,) = result.counts
-    assert counts.received == counts.sent > 0.9 * FRAMES
+    assert counts.received == counts.sent > 1_871
     assert {nic.rx_nombuf for nic in result.nics} == {0}
 
 
@@ -99,7 +99,7 @@ def test_frames_that_the_nic_missed_are_the_rigs_loss(wire: Wire) -> None:
     (counts,) = result.counts
     missed = next(nic.rx_missed for nic in result.nics if nic.port == "b")
     assert missed is not None
-    assert missed > 0.05 * FRAMES
+    assert missed > 0.05 * counts.sent
     assert result.tester_drops == counts.sent - counts.received == missed, "of the DUT's loss nothing is left"
     reasons = {reason.code: reason.detail for reason in result.invalid}
     assert (

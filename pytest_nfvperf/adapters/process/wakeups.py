@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -30,6 +31,25 @@ set a timer: 5 % of the CPU."""
 EXCHANGE_S = 0.1
 _START_DEADLINE_S = 10.0
 _SCRIPT = Path(__file__).with_name("wakeup_script.py")
+
+
+class RaisedPriority:
+    """The calling thread has the least real-time priority until ``end``; what it starts meanwhile has the usual one.
+
+    For a thread that sleeps most of the time. A nice value would not do: it counts within a session only where sessions
+    are scheduled as groups (sched(7)). Where the kernel grants no real-time priority, such as in a container without
+    CAP_SYS_NICE, the thread keeps its own.
+    """
+
+    def __init__(self) -> None:
+        self._set(os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_get_priority_min(os.SCHED_RR))
+
+    def end(self) -> None:
+        self._set(os.SCHED_OTHER, 0)
+
+    def _set(self, policy: int, priority: int) -> None:
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, policy, os.sched_param(priority))
 
 
 class ShortTurns:

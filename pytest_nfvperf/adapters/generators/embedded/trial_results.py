@@ -18,6 +18,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.checks import tester_drop_reasons
 from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
 from pytest_nfvperf.adapters.generators.frames import frames_of
+from pytest_nfvperf.adapters.process.wakeups import RaisedPriority
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import ClassStream, shares
@@ -437,14 +438,19 @@ class EngineTrial:
         most_skipped: float,
         sent: Sequence[ClassStream],
         finish: Callable[[Mapping[str, Any]], TrialResult],
+        priority: RaisedPriority,
     ) -> None:
-        """``engine`` has received the trial's request, of these streams; ``finish`` converts its answer."""
+        """``engine`` has received the trial's request, of these streams; ``finish`` converts its answer.
+
+        ``priority``: of the thread that reads the intervals, until there are no more.
+        """
         self.most_skipped = most_skipped
         self._engine = engine
         self._request = request_id
         self._interval_s = interval_s
         self._sent = sent
         self._finish = finish
+        self._priority = priority
         self._stopped = False
         self._stop_requests: list[int] = []
         self._result: TrialResult | None = None
@@ -452,6 +458,15 @@ class EngineTrial:
         self._before = [TrialProgress()] * len(sent)
 
     def next_interval(self) -> IntervalCounts | None:
+        interval = None
+        try:
+            interval = self._read_interval()
+        finally:
+            if interval is None:
+                self._priority.end()
+        return interval
+
+    def _read_interval(self) -> IntervalCounts | None:
         while self._result is None or self._stop_requests:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
