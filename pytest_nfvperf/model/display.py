@@ -138,17 +138,24 @@ def folded(text: str, width: int | None) -> list[str]:
     """
     if width is None or len(text) < width:
         return [text]
-    import textwrap  # noqa: PLC0415 - only for terminals
+    return wrapped(text, max(20, width - 1), _INDENT)
 
-    room = max(20, width - 1)
+
+def wrapped(text: str, room: int, indent: str = "") -> list[str]:
+    """Lines of at most ``room`` characters, later ones indented; a number stays with its unit where both fit."""
+    import textwrap  # noqa: PLC0415 - most runs fold nothing
 
     def joined(found: re.Match[str]) -> str:
-        fits = len(found[0]) + len(_INDENT) <= room
+        fits = len(found[0]) + len(indent) <= room
         return f"{found[1]}{_NO_BREAK}{found[2]}" if fits else found[0]
 
-    kept = _WITH_UNIT.sub(joined, text)
-    lines = textwrap.wrap(kept, room, subsequent_indent=_INDENT, break_on_hyphens=False)
+    lines = textwrap.wrap(_WITH_UNIT.sub(joined, text), room, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def longest_word(text: str) -> int:
+    """Length of the longest word; a number and its unit are one."""
+    return max(map(len, _WITH_UNIT.sub(rf"\1{_NO_BREAK}\2", text).split(" ")))
 
 
 # Text of users, made safe for a file, a terminal, or a page. Control characters move a terminal's cursor, and no XML

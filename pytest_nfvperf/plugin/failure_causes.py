@@ -22,7 +22,7 @@ from pytest_nfvperf.measure.compare_sides import SideLostError
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
-from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.sla.verdict import Judgement, headline_of
 from pytest_nfvperf.session.comparison import SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
@@ -151,8 +151,9 @@ def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:
     name = type(error).__name__
     if not lines:
         return name
+    first = headline_of(str(error)) if isinstance(error, (SlaFailure, InconclusiveWarning)) else lines[0]
     ours = isinstance(error, (AssertionError, NfvperfError, pytest.UsageError, pytest.fail.Exception))
-    return lines[0] if ours else f"{name}: {lines[0]}"
+    return first if ours else f"{name}: {first}"
 
 
 def gravest(endings: Iterable[TestEndData]) -> TestEndData:

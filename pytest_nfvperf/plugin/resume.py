@@ -30,7 +30,7 @@ from pytest_nfvperf.model.evidence.conclusion import Fate, conclude_test
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.rules import rules_name
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table, headline_of
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.run_state import ADOPTED_KEY
@@ -240,7 +240,7 @@ def _end(test: TestEvidence, verdicts: Sequence[Verdict]) -> TestEndData | None:
             failure_table([one for one in verdicts if one.subject == subject], subject=subject_text(dict(subject)))
             for subject in subjects
         )
-        return TestEndData("failed", end.seconds, text.splitlines()[0], Cause.SLA, text)
+        return TestEndData("failed", end.seconds, headline_of(text), Cause.SLA, text)
     return TestEndData("passed", end.seconds) if end.status == "passed" else None
 
 

@@ -83,13 +83,17 @@ def test_a_missed_sla_fails_with_a_table(judged, suite):
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(
         [
-            "SLA of mine test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk: 1 FAIL",
-            "verdict*requirement*observed*limit*margin*evidence*",
-            "FAIL * ndr >= 5 Mpps * [34].* Mpps * 5.00 Mpps * -[12]?.? % * trial-00*",
+            "SLA of mine test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk:",
+            "  1 FAIL",
+            "verdict*requirement*observed*limit*margin",
+            "FAIL * ndr >= 5 Mpps * [34].* Mpps * 5.00 Mpps * -[12]?.? %",
+            "    evidence: trial-00*",
         ]
     )
     assert "Traceback" not in result.stdout.str()
-    assert records(suite.path, "test_end")[0]["data"]["status"] == "failed"
+    (ended,) = records(suite.path, "test_end")
+    assert ended["data"]["status"] == "failed"
+    assert ended["data"]["reason"].endswith("flows 1, bidirectional, dpdk: 1 FAIL"), "one line, however it is folded"
 
 
 def test_a_rule_is_named_from_the_rootdir_wherever_pytest_was_called(judged, suite, monkeypatch):

@@ -190,8 +190,12 @@ def verdict(judgement: Judgement) -> Verdict:
         ((Judgement.INCONCLUSIVE, Judgement.PASS), "SLA inconclusive"),
     ],
 )
-def test_the_message_of_a_failed_sla_falls_into_one_category(judgements: tuple[Judgement, ...], name: str) -> None:
-    table = failure_table([verdict(judgement) for judgement in judgements], subject="suite throughput, test x")
+@pytest.mark.parametrize("subject", ["test x", f"test x{', label 1' * 7}", f"test x{', label 1' * 20}"])
+def test_the_message_of_a_failed_sla_falls_into_one_category(
+    judgements: tuple[Judgement, ...], name: str, subject: str
+) -> None:
+    """However many lines its headline has."""
+    table = failure_table([verdict(judgement) for judgement in judgements], subject=subject)
     message = f"pytest_nfvperf.session.sla_check.SlaFailure: {table}"
     fitting = [c["name"] for c in categories(ROOT / "reports" / "allure") if re.fullmatch(c["messageRegex"], message)]
     assert fitting == [name]

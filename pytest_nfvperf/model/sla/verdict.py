@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from itertools import takewhile, zip_longest
 
-from pytest_nfvperf.model.display import MISSING, format_against, format_margin
+from pytest_nfvperf.model.display import format_against, format_margin, longest_word, wrapped
 from pytest_nfvperf.model.statistics import Bound, Relative, bound_of
 
 NOT_GIVEN = "no baseline was given: --nfv-baseline DIR names the results of an earlier run"
@@ -18,12 +17,15 @@ FREE_LABELS = frozenset({"driver", "firmware"})
 
 Subject = frozenset[tuple[str, str]]
 
-WIDTH = 120
-_SENTENCE_WIDTH = 80
-_NO_BREAK = "\N{NO-BREAK SPACE}"
-_HEADINGS = ("verdict", "requirement", "observed", "limit", "margin", "evidence")
-_WIDEST = (12, 44, 22, 22, 21, 30)
-_LEAST_REQUIREMENT, _LEAST_EVIDENCE = 20, 12
+WIDTH = 78
+"""Columns of a failure's text: a terminal has 80, and pytest indents a warning by two."""
+
+_HEADINGS = ("verdict", "requirement", "observed", "limit", "margin")
+_GAP, _NO_BREAK = "  ", "\N{NO-BREAK SPACE}"
+_NARROWED_IN_TURN = (1, 4, 2, 3)
+_LEAST_WIDTH = 8
+"""Of a column, where the longest words of all do not fit beside one another."""
+
 _SHOWN_IDS = 2
 
 
@@ -185,8 +187,7 @@ def _nearest(labels: Mapping[str, str], known: Mapping[Subject, object]) -> str:
     return f"the most similar one has {'; '.join(differ)}"
 
 
-# The text of an SLA failure. Plain columns, at most 120 wide, suit terminals, CI logs and Allure. Sentences fit 80
-# columns: a narrow terminal would break longer ones in the middle of a word.
+# The text of an SLA failure, for terminals, CI logs and Allure: plain columns whose cells fold between words.
 
 
 def failure_table(
@@ -208,61 +209,83 @@ def failure_table(
     """
     ordered = sorted(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.judgement))
     rows = [_HEADINGS, *(_row(verdict) for verdict in ordered)]
-    widths = [min(max(len(row[i]) for row in rows), _WIDEST[i]) for i in range(len(_HEADINGS))]
-    room = WIDTH - 2 * (len(widths) - 1)
-    too_wide = sum(widths[:-1]) + min(widths[-1], _LEAST_EVIDENCE) - room
-    widths[1] = max(_LEAST_REQUIREMENT, widths[1] - max(0, too_wide))
-    widths[-1] = min(widths[-1], room - sum(widths[:-1]))
+    widths = _widths(rows)
     lines = [
-        _headline(ordered, subject),
+        *wrapped(_headline(ordered, subject), WIDTH, _GAP),
         "",
-        _line(_HEADINGS, widths),
-        _line(["-" * width for width in widths], widths),
+        *_row_lines(_HEADINGS, widths),
+        *_row_lines(["-" * width for width in widths], widths),
     ]
     for verdict, row in zip(ordered, rows[1:], strict=True):
-        lines += [_line(row, widths), *_notes(verdict)]
-    if ledger:
-        lines += ["", "Where frames were lost:", textwrap.indent(ledger.rstrip(), "  ")]
-    if fallback:
-        lines += ["", "Hardware offload:", textwrap.indent(fallback, "  ")]
-    if profile:
-        lines += ["", "Where the CPUs' time went:", textwrap.indent(profile.rstrip(), "  ")]
+        lines += [*_row_lines(row, widths), *_notes(verdict)]
+    below = {"Where frames were lost:": ledger, "Hardware offload:": fallback, "Where the CPUs' time went:": profile}
+    for title, text in below.items():
+        lines += ["", title, *_indented(text)] if text else []
     return "\n".join(lines)
+
+
+def headline_of(text: str) -> str:
+    """The first line of a failure's text; that of a table as one line where it was folded."""
+    lines = text.strip().splitlines()
+    folded = takewhile(str.strip, lines) if lines[0].startswith("SLA") else lines[:1]
+    return " ".join(line.strip() for line in folded)
 
 
 def _headline(verdicts: Sequence[Verdict], subject: str) -> str:
     counts = [(judgement, sum(v.judgement is judgement for v in verdicts)) for judgement in _WORST_FIRST]
-    shown = ", ".join(f"{count} {judgement}" for judgement, count in counts if count)
-    return textwrap.shorten(f"SLA of {subject}: {shown}" if subject else f"SLA: {shown}", WIDTH, placeholder=" ...")
+    shown = ", ".join(f"{count}{_NO_BREAK}{judgement}" for judgement, count in counts if count)
+    return f"SLA of {subject}: {shown}" if subject else f"SLA: {shown}"
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:
-    more = len(verdict.evidence) - _SHOWN_IDS
-    ids = ", ".join(verdict.evidence[-_SHOWN_IDS:]) + (f" +{more}" if more > 0 else "")
     return (
         str(verdict.judgement),
         verdict.requirement,
         format_against(verdict.observed, verdict.limit, verdict.unit),
         format_against(verdict.limit, verdict.observed, verdict.unit),
         format_margin(verdict.margin, verdict.times_limit),
-        ids or MISSING,
     )
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    def fit(text: str, width: int) -> str:
-        return text if len(text) <= width else (text[: max(0, width - 3)] + "...")[:width]
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Widths of the columns: as their cells need, else narrower, down to the longest words."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    words = [max(map(longest_word, column)) for column in columns]
+    room = WIDTH - len(_GAP) * (len(widths) - 1)
+    for least in (words, [_LEAST_WIDTH] * len(widths)):
+        for at in _NARROWED_IN_TURN:
+            widths[at] -= max(0, min(sum(widths) - room, widths[at] - least[at]))
+    return widths
 
-    return "  ".join(fit(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+def _row_lines(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    folded = (wrapped(cell, width) for cell, width in zip(cells, widths, strict=True))
+    return [
+        _GAP.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+        for parts in zip_longest(*folded, fillvalue="")
+    ]
 
 
 def _notes(verdict: Verdict) -> list[str]:
-    """What the columns cannot hold, in indented lines. A pass needs no explanation but its confidence."""
+    """What the columns cannot hold, in indented lines. A pass needs no reason, and no rule."""
     passed = verdict.judgement is Judgement.PASS
     notes = [] if passed else [f"reason: {verdict.reason}"]
     notes += [f"rests on: {verdict.confidence}"] if verdict.confidence else []
+    notes += [f"evidence: {_shown_ids(verdict.evidence)}"] if verdict.evidence else []
     notes += [] if passed else [f"rule: {verdict.rule}"]
-    # No line begins with a per cent sign, and hyphens of paths and names stay together.
-    look: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "      ", "break_on_hyphens": False}
-    joined = [note.replace(" %", f"{_NO_BREAK}%") for note in notes]
-    return [line.replace(_NO_BREAK, " ") for note in joined for line in textwrap.wrap(note, _SENTENCE_WIDTH, **look)]
+    return [line for note in notes for line in _indented(note, "    ")]
+
+
+def _shown_ids(ids: Sequence[str]) -> str:
+    more = len(ids) - _SHOWN_IDS
+    return ", ".join(ids[-_SHOWN_IDS:]) + (f", and {more} before" if more > 0 else "")
+
+
+def _indented(text: str, indent: str = _GAP) -> list[str]:
+    """The lines, folded; what is folded keeps the indent of its line, and two columns more."""
+    found = []
+    for line in text.rstrip().splitlines():
+        own = (indent + line[: len(line) - len(line.lstrip())])[: WIDTH // 2]
+        found += [f"{own}{part}".rstrip() for part in wrapped(line.strip(), WIDTH - len(own), _GAP) or [""]]
+    return found
