@@ -407,7 +407,7 @@ class NfvSession:
 
     def junit_properties(self) -> list[tuple[str, str]]:
         verdicts = [finding for finding in self.recorder.findings if isinstance(finding, Verdict)]
-        return [pair for outcome in self.outcomes for pair in junit_properties(outcome, verdicts)]
+        return junit_properties(self.outcomes, verdicts)
 
     @property
     def outcomes(self) -> list[Outcome]:

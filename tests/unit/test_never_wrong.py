@@ -276,7 +276,7 @@ def seen_ndr(outcome: Outcome) -> Observation:
 def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     seen = seen_ndr(outcome)
     low, high = seen.interval
-    properties = dict(junit_properties(outcome))
+    properties = dict(junit_properties([outcome]))
     (rate,) = _rates(outcome)
     (entry,) = measured({frozenset(outcome.labels): [seen]})
     (samples,) = _samples(outcome)

@@ -96,7 +96,7 @@ def test_a_plateau_stands_beside_ndr_and_pdr(limited: str, shown: str) -> None:
     figures = plateau_figures(with_plateau)
     assert figures.note.startswith("room in its rings; median" if limited else "4.15 .. 4.25 Mpps at 95 %; median")
     assert figures.note.endswith("median of 62 undisturbed windows at overload")
-    pairs = dict(junit_properties(with_plateau))
+    pairs = dict(junit_properties([with_plateau]))
     assert pairs["nfvperf.forwarding_rate.fps"] == "4200000"
     assert pairs.get("nfvperf.forwarding_rate.lower_bound") == ("true" if limited else None)
 
@@ -104,7 +104,7 @@ def test_a_plateau_stands_beside_ndr_and_pdr(limited: str, shown: str) -> None:
 def test_a_table_without_any_plateau_has_no_column_for_it() -> None:
     assert "plateau" not in summary_text([SummaryRow(OUTCOME)])
     assert plateau_figures(OUTCOME) == GoalFigures()
-    assert "nfvperf.forwarding_rate.fps" not in dict(junit_properties(OUTCOME))
+    assert "nfvperf.forwarding_rate.fps" not in dict(junit_properties([OUTCOME]))
 
 
 def test_a_generator_limited_figure_is_a_bound() -> None:
@@ -291,7 +291,7 @@ def test_digits_stay_close_to_the_figure(value: float) -> None:
 
 
 def test_junit_properties_are_flat_text_without_missing_figures() -> None:
-    pairs = dict(junit_properties(OUTCOME, [verdict(Judgement.FAIL)]))
+    pairs = dict(junit_properties([OUTCOME], [verdict(Judgement.FAIL)]))
     assert pairs["nfvperf.label.topology"] == "phy2phy"
     assert pairs["nfvperf.ndr.load_fps"] == "4020000"
     assert pairs["nfvperf.latency.p99_ns"] == "48200"

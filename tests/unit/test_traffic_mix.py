@@ -538,7 +538,7 @@ def test_reports_show_the_classes(tmp_path):
     assert next(line for line in table.splitlines() if " voice " in line).rstrip().endswith("PASS")
     assert "video lost 4,000 of 400,000" in figures_text([outcome])
     assert "video lost 4,000 of 400,000" in markdown(run, conclude(run))
-    properties = dict(junit_properties(outcome))
+    properties = dict(junit_properties([outcome]))
     assert properties["nfvperf.class.video.at 1.00 Mpps.lost"] == "4,000 of 400,000"
     render_report(run, tmp_path)
     page = (tmp_path / "report.html").read_text()

@@ -14,7 +14,9 @@ from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import class_figures, goal_seen, plateau_seen, typical_latency
-from pytest_nfvperf.model.display import visible
+from pytest_nfvperf.adapters.report.subjects import subject_of
+from pytest_nfvperf.adapters.report.texts import figures_text
+from pytest_nfvperf.model.display import format_against, format_margin, visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
@@ -53,8 +55,27 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").replace("/", ".")
 
 
-def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
-    """(name, value) pairs: labels, frames/s per direction, latency in ns, verdicts. Unmeasured ones are absent."""
+def junit_properties(outcomes: Sequence[Outcome], verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
+    """(name, value) pairs of a test: its figures as the terminal and the page show them, then in base units.
+
+    Those are labels, frames/s per direction, latency in ns. Verdicts have the text that a table shows. Unmeasured
+    figures are absent.
+    """
+    pairs: list[tuple[str, object]] = [("figures", figures_text(outcomes) or None)]
+    for outcome in outcomes:
+        pairs += _of_outcome(outcome)
+    for verdict in verdicts:
+        about = subject_of(verdict, verdicts)
+        name = f"{verdict.requirement} ({about})" if about else verdict.requirement
+        pairs += [(f"verdict.{name}", verdict.judgement.value)]
+        if verdict.observed is not None:
+            pairs += [(f"observed.{name}", format_against(verdict.observed, verdict.limit, verdict.unit))]
+        if verdict.margin is not None:
+            pairs += [(f"margin.{name}", format_margin(verdict.margin, verdict.times_limit))]
+    return [(visible(f"nfvperf.{name}"), visible(str(value))) for name, value in pairs if value is not None]
+
+
+def _of_outcome(outcome: Outcome) -> list[tuple[str, object]]:
     pairs: list[tuple[str, object]] = [(f"label.{name}", value) for name, value in outcome.labels]
     pairs.append(("algorithm", outcome.algorithm))
     for goal in outcome.goals:
@@ -72,8 +93,7 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
     for row in class_figures(outcome):
         at = f"class.{row.name}.at {row.at}"
         pairs += [(f"{at}.rate", row.rate), (f"{at}.lost", row.lost), (f"{at}.p99", row.p99)]
-    pairs += [(f"verdict.{verdict.requirement}", verdict.judgement.value) for verdict in verdicts]
-    return [(visible(f"nfvperf.{name}"), visible(str(value))) for name, value in pairs if value is not None]
+    return pairs
 
 
 def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pytest_nfvperf.model.display import visible
+from pytest_nfvperf.model.sla.verdict import Verdict
 
 COMMON_VALUES = {"flows": "1", "direction": "bidirectional"}
 """Most tests have these values, so names leave them out."""
@@ -46,6 +47,12 @@ def distinctions(labels: Mapping[str, str], different: Collection[str]) -> list[
         for name, value in labels.items()
         if name not in columns and name in different and value != COMMON_VALUES.get(name)
     ]
+
+
+def subject_of(verdict: Verdict, of_test: Iterable[Verdict]) -> str:
+    """``bridges=9``: what a verdict is about, if the verdicts of its test are about several subjects; else ""."""
+    subjects = [dict(one.subject) for one in of_test]
+    return " ".join(distinctions(dict(verdict.subject), differing(subjects)))
 
 
 def _part(name: str, value: str) -> str:

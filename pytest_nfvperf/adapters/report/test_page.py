@@ -12,17 +12,14 @@ from pytest_nfvperf.adapters.report.charts import outcome_charts, search_chart, 
 from pytest_nfvperf.adapters.report.figures import (
     GoalFigures,
     goal_figures,
-    other_result,
     proven_loss,
     soak_events,
     soak_facts,
 )
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
-from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
-from pytest_nfvperf.adapters.report.subjects import differing, distinctions, title
-from pytest_nfvperf.adapters.report.texts import traffic_drawings
-from pytest_nfvperf.model.display import MISSING
+from pytest_nfvperf.adapters.report.subjects import subject_of, title
+from pytest_nfvperf.adapters.report.texts import figures_text, traffic_drawings
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
@@ -30,7 +27,6 @@ from pytest_nfvperf.model.measure.ledger import Ledger, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 
-_MOST_RATIOS = 4
 _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
 
 
@@ -85,9 +81,7 @@ class TestPage:
         return self.became.wrong or self.became.tolerated
 
     def subject(self, verdict: Verdict) -> str:
-        """``bridges=9``: what a verdict is about, if the test has several subjects; else ""."""
-        subjects = [dict(one.subject) for one in self.evidence.verdicts.values()]
-        return " ".join(distinctions(dict(verdict.subject), differing(subjects)))
+        return subject_of(verdict, self.evidence.verdicts.values())
 
     @property
     def frames(self) -> list[str]:
@@ -145,25 +139,12 @@ def page_of_test(
         evidence=test,
         title=shown or test.node_id,
         became=became,
-        figures=_headline(outcomes),
+        figures=figures_text(list(test.outcomes.values())),
         outcomes=outcomes,
         loose_trials=loose,
         picture=picture,
         soaks=tuple(soaks),
     )
-
-
-def _headline(pages: Sequence[OutcomePage]) -> str:
-    goals = [(goal, figures) for page in pages for goal, figures, _ in page.goals]
-    if goals:
-        found = (f"{goal.goal.name.upper()} {shown.mpps} Mpps" for goal, shown in goals if goal.load_fps is not None)
-        return " · ".join(found)
-    if len(pages) == 1:
-        return other_result(pages[0].outcome).removeprefix(MISSING)
-    compared = [page.outcome for page in pages if page.outcome.relatives]
-    ratios = [f"{subject_name(outcome)}: {ratio_text(outcome.relatives[0])}" for outcome in compared]
-    baseline = "".join(f" of {name} {value}" for name, value in compared[0].relatives[0].baseline) if compared else ""
-    return " · ".join(ratios[-_MOST_RATIOS:]) + baseline
 
 
 def _outcome_page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many
 from pytest_nfvperf.model.measure.cpu_account import as_bound, shares_cpus
@@ -123,6 +124,7 @@ def _bounded(seen: Observation, soak: Soak) -> Observation:
     return replace(seen, lower_bound=bool(soak.bound_reason), bound_reason=soak.bound_reason)
 
 
+@lru_cache(maxsize=4096)  # a report asks for the figures of each outcome twenty times
 def observations(outcome: Outcome) -> tuple[Observation, ...]:
     """Every figure of the outcome, in base units. An aborted search has none: see :func:`unmeasured`.
 
