@@ -93,7 +93,8 @@ def triage(entries: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[
         ]
         while open_changes:
             group = _of_one_cause(open_changes, places)
-            open_changes = [each for each in open_changes if each not in group]
+            grouped = {id(change) for _, change in group}
+            open_changes = [each for each in open_changes if id(each[1]) not in grouped]
             found.append(_line(machine, runs, places, group))
     order = {run.run: place for place, run in enumerate(in_order(entries))}
     return sorted(found, key=lambda line: -order[line.first.run])
@@ -124,10 +125,8 @@ def _line(machine: int, runs: Sequence[HistoryEntry], places: Mapping[str, int],
     spans = [_span(each, places) for each in moved]
     low = max(1, min(start for start, _ in spans) - NEAR)
     high = min(len(runs) - 1, max(end for _, end in spans) + NEAR)
-    deviations = {
-        place: fmean(_deviations(each, places, place, range(low - 1, high + 1)) for each in moved)
-        for place in range(low, high + 1)
-    }
+    by_series = [_deviations(each, places, range(low, high + 1)) for each in moved]
+    deviations = {place: fmean(each[place] for each in by_series) for place in range(low, high + 1)}
 
     def unexplained(place: int) -> float:
         return deviations[place] + (0.0 if _differences(runs[place - 1], runs[place]) else _SURPRISE)
@@ -142,18 +141,18 @@ def _line(machine: int, runs: Sequence[HistoryEntry], places: Mapping[str, int],
     return TriageLine(machine, before, first, _differences(before, first), tuple(by_importance))
 
 
-def _deviations(moved: _Moved, places: Mapping[str, int], place: int, within: range) -> float:
-    """How far a series' figures in this range are from its levels if it changed at this place, in deviations."""
+def _deviations(moved: _Moved, places: Mapping[str, int], candidates: range) -> dict[int, float]:
+    """By place of the change: how far a series' figures around the candidates are from its levels, in deviations."""
     series, change = moved
     logs = [math.log(value) for value in series.values]
     usual = max(_LEAST_DEVIATION, median(abs(later - earlier) for earlier, later in pairwise(logs)))
     levels = math.log(change.step.before), math.log(change.step.after)
-    total = 0.0
+    around = []
     for point, value in zip(series.points, logs, strict=True):
         at = places[point.run.run]
-        if at in within:
-            total += min(_MOST_DEVIATIONS, abs(value - levels[at >= place]) / usual)
-    return total
+        if candidates.start - 1 <= at < candidates.stop:
+            around.append((at, [min(_MOST_DEVIATIONS, abs(value - level) / usual) for level in levels]))
+    return {place: sum(apart[at >= place] for at, apart in around) for place in candidates}
 
 
 def _differences(before: HistoryEntry, after: HistoryEntry) -> tuple[tuple[str, str, str], ...]:
