@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.features.history.change_points import steps
+from pytest_nfvperf.features.history.change_points import _least_by_ranks, steps
 from pytest_nfvperf.features.history.series import AT_LEAST, AT_MOST
 from tests.history_support import series
 
@@ -95,3 +95,12 @@ def test_a_bound_does_not_speak_for_a_change_that_it_may_hide(
     values: list[float], bounds: list[str], count: int
 ) -> None:
     assert len(steps(series(values, bounds))) == count
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (2, 4), (3, 40), (8, 8), (9, 9), (8, 60), (30, 31)])
+def test_ranks_without_ties_give_no_smaller_probability_than_the_one_that_spares_the_test(n: int, m: int) -> None:
+    from scipy import stats
+
+    for shifted in (0, n + m):
+        found = stats.mannwhitneyu(range(n), range(n + shifted, n + shifted + m), alternative="two-sided").pvalue
+        assert _least_by_ranks(n, m) <= found * (1 + 1e-9)

@@ -106,16 +106,18 @@ def test_a_fall_fails_until_somebody_acknowledges_it(history: Nfvperf, capsys: p
     assert history("check") == 1
     out = capsys.readouterr().out
     assert (
-        "worse: throughput/test_rate phy2phy 64, forwarding_rate: 4.00 Mpps to 3.50 Mpps (-12.4%) since run run-08 of "
-        "2025-06-01 00:08; ovs 3.1.0 before, 3.2.0 after\n" in out
+        "worse since run run-08 of 2025-06-01 00:08: ovs 3.1.0 before, 3.2.0 after\n"
+        "  worse: throughput/test_rate phy2phy 64, forwarding_rate: 4.00 Mpps to 3.50 Mpps (-12.4%)\n" in out
     )
-    assert "1 for the worse that nobody acknowledged (exit status 1)" in out
+    assert "1 change for the worse that nobody acknowledged (exit status 1)" in out
 
     about = ("--test", "test_rate phy2phy", "--metric", "forwarding_rate", "--at", "run-08")
     assert history("acknowledge", *about, "--reason", "checksums are verified now") == 0
     assert "acknowledged: throughput/test_rate phy2phy 64, forwarding_rate: -12.4% at run-08" in capsys.readouterr().out
     assert history("check") == 0
-    assert "after; acknowledged: checksums are verified now\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("acknowledged since run run-08 of 2025-06-01 00:08: ovs 3.1.0 before, 3.2.0 after\n")
+    assert "Mpps (-12.4%); acknowledged: checksums are verified now\n" in out
 
     fill(history, (3.0e6, 3.01e6, 3.0e6), first=10)
     assert history("check") == 1
@@ -125,7 +127,10 @@ def test_an_improvement_is_told_and_passes(history: Nfvperf, capsys: pytest.Capt
     fill(history, (*STEADY, 4.5e6, 4.51e6))
     capsys.readouterr()
     assert history("check") == 0
-    assert capsys.readouterr().out.startswith("better: throughput/test_rate phy2phy 64, forwarding_rate: 4.00 Mpps to ")
+    assert capsys.readouterr().out.startswith(
+        "better since run run-08 of 2025-06-01 00:08: the same versions before and after\n"
+        "  better: throughput/test_rate phy2phy 64, forwarding_rate: 4.00 Mpps to "
+    )
 
 
 @pytest.mark.parametrize(

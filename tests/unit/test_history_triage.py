@@ -182,6 +182,37 @@ def test_show_prints_a_line_a_cause(tmp_path: Path, capsys: pytest.CaptureFixtur
     ]
 
 
+def test_check_prints_each_cause_with_its_series_below(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Series that count come first; on a terminal of 80 columns no line is longer, and no word is cut."""
+    for each in sixty_runs():
+        add_entry(tmp_path / "history", each)
+    command = ["history", "check", "--history", str(tmp_path / "history")]
+    assert main(command) == 1
+    *lines, end = capsys.readouterr().out.splitlines()
+    heads = [place for place, line in enumerate(lines) if not line.startswith("  ")]
+    assert [lines[place].partition(" of ")[0] for place in heads] == [
+        "better since run 20250716-013000-4045",
+        "worse since run 20250703-013000-4032",
+        "worse since run 20250615-013000-4014",
+    ]
+    moved = [line for line in lines if line.startswith("  ")]
+    assert all(re.match(r"  (worse|better): \S+ \S+ \d+, .*%\)", line) for line in moved)
+    counted = sum(line.startswith("  worse: ") and "recovered" not in line for line in moved)
+    assert end.startswith(f"{counted} changes for the worse that nobody acknowledged (exit status 1)")
+
+    monkeypatch.setattr("pytest_nfvperf.features.history.page._MOST_MOVED", 2)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(command) == 1
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) < 80
+    assert "  and 4 others: choose by --test or --metric\n" in narrow
+    shown = re.sub(r"and \d+ others: choose by --test or --metric", "", narrow)
+    assert set(shown.split()) <= set(" ".join([*lines, end]).split()), "no word is cut"
+
+
 def test_a_page_of_more_series_than_a_browser_bears_says_what_it_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

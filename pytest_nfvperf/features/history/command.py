@@ -30,7 +30,7 @@ from pytest_nfvperf.features.history.series import (
     why_not,
 )
 from pytest_nfvperf.features.history.triage import triage
-from pytest_nfvperf.model.display import did_you_mean, how_many
+from pytest_nfvperf.model.display import did_you_mean, folded, how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.conclusion import RunFate
@@ -241,7 +241,7 @@ def _show(arguments: argparse.Namespace) -> int:
     print(page.history_text(watched, width=width, color=terminal))
     causes = triage(history.entries, watched)
     for cause in causes:
-        print(page.cause_line(cause))
+        _print_folded(page.cause_line(cause))
     for machine in machines(history.entries):
         print(page.machine_line(machine))
     links = page.HistoryLinks(urls, {})
@@ -251,34 +251,43 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415 - as above
+    from pytest_nfvperf.features.history.page import cause_lines  # noqa: PLC0415 - as above
 
     history, watched = _watched(arguments)
-    for each in watched:
-        for change in each.changes:
-            print(change_line(each.series, change))
+    for cause in triage(history.entries, watched):
+        head, *moved = cause_lines(cause)
+        _print_folded(head)
+        for line in moved:
+            _print_folded(line, "  ")
     counted = sum(change.counts for each in watched for change in each.changes)
     if counted:
-        print(
-            f"{counted} for the worse that nobody acknowledged (exit status {_WORSE}). "
+        _print_folded(
+            f"{how_many(counted, 'change')} for the worse that nobody acknowledged (exit status {_WORSE}). "
             "Fix it, or `nfvperf history acknowledge` it with a reason"
         )
         return _WORSE
     short = [each for each in watched if each.why_not]
     newest = in_order(history.entries)[-1]
     if history.problems:
-        print(f"nothing new in what could be read (exit status {_DAMAGED})")
+        _print_folded(f"nothing new in what could be read (exit status {_DAMAGED})")
         return _DAMAGED
     if all(each.why_not for each in watched if each.series.points[-1].run is newest):
-        print(
+        _print_folded(
             f"too few runs to tell: a series needs {LEAST_RUNS} on equal machines, and those of the newest run have "
             f"fewer (exit status {_TOO_FEW})"
         )
         return _TOO_FEW
     left = f"; {len(short)} could not be checked, `nfvperf history show` says why" if short else ""
     runs = how_many(len(history.entries), "run")
-    print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {_NOTHING_NEW})")
+    _print_folded(f"nothing new in {len(watched)} series of {runs}{left} (exit status {_NOTHING_NEW})")
     return _NOTHING_NEW
+
+
+def _print_folded(line: str, indent: str = "") -> None:
+    """Fold it between words on a terminal; a file or a pipe has it as one line."""
+    width = shutil.get_terminal_size().columns - len(indent) if sys.stdout.isatty() else None
+    for part in folded(line, width):
+        print(f"{indent}{part}")
 
 
 def _acknowledge(options: argparse.Namespace) -> int:

@@ -85,23 +85,6 @@ def _change_text(change: HistoryChange) -> str:
     return f"{change.step.ratio - 1:+.1%} at {change.run}{_state(change, ',')}"
 
 
-def change_line(series: FigureSeries, change: HistoryChange) -> str:
-    """What changed when, from what level to what level, and with which versions."""
-    step = change.step
-    before, after = series.points[step.earliest - 1].run, series.points[step.at].run
-    levels = " to ".join(format_value(level, series.unit) for level in (step.before, step.after))
-    differ = [
-        f"{name} {before.versions.get(name, 'unknown')} before, {after.versions.get(name, 'unknown')} after"
-        for name in sorted({*before.versions, *after.versions})
-        if before.versions.get(name) != after.versions.get(name)
-    ]
-    versions = ", ".join(differ) or "the same versions before and after"
-    return (
-        f"{change.direction}: {series.name}, {series.what}: {levels} ({step.ratio - 1:+.1%}) since run {change.run} of "
-        f"{change.when}; {versions}{_state(change, ';')}"
-    )
-
-
 def machine_line(machine: MachinePeriod) -> str:
     """Which runs are on it, and how it differs from the machine before."""
     differs = f"; it is not machine {machine.number - 1}: {'; '.join(machine.differs)}" if machine.differs else ""
@@ -169,14 +152,31 @@ NO_LINKS = HistoryLinks({}, {})
 
 def cause_line(line: TriageLine) -> str:
     """``worse since run 20261120-093000-4711 of 2026-11-20 09:30: ovs 3.2.1 before, 3.3.0 after: -8.1% pdr of ...``."""
-    differ = ", ".join(f"{name} {before} before, {after} after" for name, before, after in line.differs)
-    new = differ or "the same versions before and after"
     series, change = line.moved[0]
     others = f", and {how_many(len(line.moved) - 1, 'other')}" if len(line.moved) > 1 else ""
-    return (
-        f"{line.state} since run {line.first.run} of {line.first.when}: {new}: "
-        f"{change.step.ratio - 1:+.1%} {series.what} of {series.name}{others}"
-    )
+    return f"{_cause_head(line)}: {change.step.ratio - 1:+.1%} {series.what} of {series.name}{others}"
+
+
+def cause_lines(line: TriageLine) -> list[str]:
+    """The cause, and below it a line for each series that moved; those that make a check fail come first."""
+    moved = sorted(line.moved, key=lambda each: not each[1].counts)
+    left_out = len(moved) - _MOST_MOVED
+    rest = [f"and {how_many(left_out, 'other')}: choose by --test or --metric"] if left_out > 0 else []
+    return [_cause_head(line), *(_moved_line(line, *each) for each in moved[:_MOST_MOVED]), *rest]
+
+
+def _cause_head(line: TriageLine) -> str:
+    differ = ", ".join(f"{name} {before} before, {after} after" for name, before, after in line.differs)
+    new = differ or "the same versions before and after"
+    return f"{line.state} since run {line.first.run} of {line.first.when}: {new}"
+
+
+def _moved_line(line: TriageLine, series: FigureSeries, change: HistoryChange) -> str:
+    """``worse: throughput/test_rate phy2phy 64, pdr: 4.00 Mpps to 3.50 Mpps (-12.4%)``."""
+    levels = " to ".join(format_value(level, series.unit) for level in (change.step.before, change.step.after))
+    when = f" since run {change.run}" if change.run != line.first.run else ""
+    share = f"{change.step.ratio - 1:+.1%}"
+    return f"{change.direction}: {series.name}, {series.what}: {levels} ({share}){when}{_state(change, ';')}"
 
 
 def render_history(
