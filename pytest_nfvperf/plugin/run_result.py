@@ -58,6 +58,8 @@ from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 
 EVIDENCE = "evidence.jsonl"
+_MOST_ROWS = 100
+"""Of the table that ends a run; ``nfvperf show`` has all."""
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -288,7 +290,7 @@ def summary(
     run, conclusion = concluded
     terminal.section("datapath acceptance", sep="=")
     with parts.isolated("the table cannot be shown", f"then: nfvperf show {run_dir}"):
-        if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
+        if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup, most=_MOST_ROWS):
             terminal.write_line(table)
     _write(terminal, lines_of_test(listed_in_summary(conclusion.tests)))
     # The user must see what was not measured.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, loss_chart
 from pytest_nfvperf.adapters.report.html import HEAD_STYLES
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
-from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.subjects import name_of_test, title
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import (
     MISSING,
@@ -46,8 +46,8 @@ from pytest_nfvperf.model.traffic.trial import latency_origin
 DATASHEET_FILE = "datasheet.html"
 NOT_KNOWN = "missing"
 
-_MOST_LOSS_CHARTS = 12
-"""Graphs of loss curves; the table has all of them."""
+_MOST_GRAPHS = 12
+"""Graphs below one table, which has all figures."""
 _CONDITIONS = (
     ("CPU", "cpu_model"),
     ("Microcode", "cpu_microcode"),
@@ -74,12 +74,42 @@ class DatasheetSection:
     note: str = ""
     graphs: list[Markup] = field(default_factory=list)
 
+    def add_by_frame_size(
+        self, charts: ChartFolder, heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]
+    ) -> None:
+        """One graph for each six subjects; none for those that have one frame size only."""
+        shown = [(name, points) for name, points in curves.items() if len(points) > 1]
+        parts = [shown[first : first + len(SERIES)] for first in range(0, len(shown), len(SERIES))]
+        for number, part in enumerate(parts[:_MOST_GRAPHS]):
+            chart = _by_frame_size(heading, unit, part)
+            self.graphs.append(charts.still(chart, f"{heading} {number}", heading))
+        self.note += _in_table_only(len(parts) - _MOST_GRAPHS, "graph")
+
+
+def _by_frame_size(heading: str, unit: str, curves: Sequence[tuple[str, Mapping[str, float]]]) -> Chart:
+    sizes = {size for _, points in curves for size in points}
+    places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
+    series = []
+    for number, (name, points) in enumerate(curves):
+        for joined in (True, False):  # nothing lies between mixes
+            x = [at for at, place in enumerate(places) if place in points and place.isdigit() is joined]
+            y = [points[places[at]] for at in x]
+            look: tuple[str, Dash | Literal[""]] = (SYMBOLS[number], "solid" if joined else "")
+            if x:
+                series.append(ChartSeries(name, x, y, SERIES[number], look[0], line=look[1]))
+    axes = (Axis("frame size, bytes with FCS", tuple(places)), Axis(unit, from_zero=True))
+    return Chart((Panel(heading, *axes, series),), 3.4)
+
 
 def render_datasheet(run: RunEvidence, path: Path) -> Path:
     """Write the page; returns its path. It is made of the run's evidence and nothing else."""
     measured = [
         (outcome, test.verdicts_on(outcome)) for test in run.tests.values() for outcome in test.outcomes.values()
     ]
+    several = len({outcome.label.get("suite", "") for outcome, _ in measured}) > 1
+    if several:  # a title leaves the suite out: rows of two suites would read alike
+        named = [tuple(_named_by_suite(outcome.label).items()) for outcome, _ in measured]
+        measured = [(replace(one, labels=labels), of_it) for (one, of_it), labels in zip(measured, named, strict=True)]
     charts = ChartFolder(None)
     data, conclusion = run.run, conclude(run)
     context = {
@@ -98,7 +128,7 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
             _loss(measured, charts),
             _back_to_back(measured, charts),
         ],
-        "limits": _limits(run.tests.values()),
+        "limits": _limits(run.tests.values(), _named_by_suite if several else dict),
         "signatures": list(_signatures(run)),
         "per_direction": figures.PER_DIRECTION,
     }
@@ -137,6 +167,11 @@ def _conditions(fingerprint: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"Port {port}", ", ".join(f"{name} {text}" for name, text in flattened(dict(known))) or NOT_KNOWN
 
 
+def _named_by_suite(labels: Mapping[str, str]) -> dict[str, str]:
+    """The test's label begins with its suite."""
+    return {**labels, "test": f"{labels.get('suite', MISSING)}/{name_of_test(labels)}"}
+
+
 def _what(outcome: Outcome) -> tuple[str, str]:
     """What was measured, and its frames: the first columns of each table."""
     labels = {name: value for name, value in outcome.labels if name != "frame_size"}
@@ -168,9 +203,11 @@ def _throughput(measured: Sequence[_Measured], charts: ChartFolder) -> Datasheet
         "Throughput is the highest load without loss that was confirmed; PDR, with the loss that its goal allows."
     )
     verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
-    for number, sweep in enumerate(find_sweeps([outcome for outcome, _ in measured])):
+    sweeps = find_sweeps([outcome for outcome, _ in measured])
+    for number, sweep in enumerate(sweeps[:_MOST_GRAPHS]):
         beside = sweep_chart(sweep.series, axis=sweep.axis, verdicts=verdicts_on)
         made.graphs.append(charts.still(_with_line_rate(beside, sweep), f"throughput {number}", "Throughput"))
+    made.note += _in_table_only(len(sweeps) - len(made.graphs), "graph")
     return made
 
 
@@ -210,7 +247,7 @@ def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSec
     head = ("what", "frame", "at", "load", "min", "p50", "p90", "p99", "p99.9", "max", "samples")
     made = DatasheetSection("26.2 Latency", head, rows, "No test measured the latency in this run.", text=3)
     made.note = f"Latency {latency_origin(outcome.label.get('engine') for outcome, _ in measured)}."
-    made.graphs += _by_frame_size(charts, "Latency at half of the PDR, or the middle load", "latency, us", curves)
+    made.add_by_frame_size(charts, "Latency at half of the PDR, or the middle load", "latency, us", curves)
     return made
 
 
@@ -226,7 +263,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
             share = MISSING if most is None else f"{point.load_fps / most:.0%}".replace("%", " %")
             mark = bound_of(point.loss_ratio, lower=False, upper=bool(point.at_most)).mark
             rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
-        if len(graphs) < _MOST_LOSS_CHARTS:
+        if len(graphs) < _MOST_GRAPHS:
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
             chart = loss_chart(held, outcome.classes)
             named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
@@ -236,8 +273,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
     made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss curve in this run.")
     made.note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
     made.graphs = graphs
-    if curves > len(graphs):
-        made.note += f" {how_many(curves - len(graphs), 'curve')} in the table only."
+    made.note += _in_table_only(curves - len(graphs), "curve")
     return made
 
 
@@ -268,37 +304,20 @@ def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> Datashe
     lacking = "No test measured back-to-back frames in this run."
     made = DatasheetSection("26.4 Back-to-back frames (RFC 9004)", head, rows, lacking)
     made.note = "“≥”: even the longest burst lost nothing, or the rig disturbed longer ones."
-    made.graphs += _by_frame_size(charts, "Back-to-back frames", "frames", curves)
+    made.add_by_frame_size(charts, "Back-to-back frames", "frames", curves)
     return made
 
 
-def _by_frame_size(
-    charts: ChartFolder, heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]
-) -> Iterator[Markup]:
-    """One graph for each six subjects; none for those that have one frame size only."""
-    shown = [(name, points) for name, points in curves.items() if len(points) > 1]
-    for first in range(0, len(shown), len(SERIES)):
-        part = shown[first : first + len(SERIES)]
-        sizes = {size for _, points in part for size in points}
-        places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
-        series = []
-        for number, (name, points) in enumerate(part):
-            for joined in (True, False):  # nothing lies between mixes
-                x = [at for at, place in enumerate(places) if place in points and place.isdigit() is joined]
-                y = [points[places[at]] for at in x]
-                look: tuple[str, Dash | Literal[""]] = (SYMBOLS[number], "solid" if joined else "")
-                if x:
-                    series.append(ChartSeries(name, x, y, SERIES[number], look[0], line=look[1]))
-        axes = (Axis("frame size, bytes with FCS", tuple(places)), Axis(unit, from_zero=True))
-        yield charts.still(Chart((Panel(heading, *axes, series),), 3.4), f"{heading} {first}", heading)
+def _in_table_only(count: int, what: str) -> str:
+    return f" {how_many(count, what)} in the table only." if count > 0 else ""
 
 
-def _limits(tests: Iterable[TestEvidence]) -> DatasheetSection:
+def _limits(tests: Iterable[TestEvidence], named: Callable[[Mapping[str, str]], dict[str, str]]) -> DatasheetSection:
     rows: list[_Row] = []
     for test in tests:
         known = dict(test.data.labels)
         for verdict in test.verdicts.values():
-            labels = {**known, **dict(verdict.subject)}
+            labels = named({**known, **dict(verdict.subject)})
             frame = labels.pop("frame_size", MISSING)
             rows.append(
                 (

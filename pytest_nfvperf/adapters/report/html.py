@@ -59,6 +59,9 @@ _MOST_OPEN_TOPOLOGIES = 4
 _MOST_CLOSE = 8
 """Requirements in the table of worst margins."""
 
+_MOST_IN_SIGHT = {"faults": 20, "sweeps": 6, "tests": 40, "rows": 100}
+"""If there are more, the page folds the rest of what did not pass, of a suite's sweeps, and all tests or rows."""
+
 HEAD_STYLES = {
     RunFate.ACCEPTED: "pass",
     RunFate.PASSED: "soft",
@@ -147,11 +150,15 @@ class SuitePage:
 def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> list[SuitePage]:
     suites: dict[str, SuitePage] = {}
     listed: set[str] = set()
-    for number, test in enumerate(run.tests.values(), 1):
-        if test.node_id or test.outcomes or test.errors:
-            name = dict(test.data.labels).get("suite", "other")
-            page = page_of_test(test, conclusion.test(test.node_id), run, f"test-{number}", charts, listed)
-            suites.setdefault(name, SuitePage(name)).tests.append(page)
+    shown = [test for test in run.tests.values() if test.node_id or test.outcomes or test.errors]
+    several = len({dict(test.data.labels).get("suite", "other") for test in shown}) > 1
+    for number, test in enumerate(shown, 1):
+        name = dict(test.data.labels).get("suite", "other")
+        page = page_of_test(test, conclusion.test(test.node_id), run, f"test-{number}", charts, listed)
+        suites.setdefault(name, SuitePage(name)).tests.append(replace(page, suite=name if several else ""))
+    for suite in suites.values():
+        if len(suite.tests) > _MOST_IN_SIGHT["tests"]:
+            suite.tests.sort(key=lambda page: not page.open)
     return list(suites.values())
 
 
@@ -230,6 +237,7 @@ def _context(
         "topologies": topologies,
         "folded": len(topologies) > _MOST_OPEN_TOPOLOGIES,
         "large": len(run.trials) > MOST_UNPACKED_TRIALS,
+        "most": _MOST_IN_SIGHT,
         "figures": figures,
         "studies": studies,
         "browser": page_charts,

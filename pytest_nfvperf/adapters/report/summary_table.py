@@ -97,13 +97,39 @@ _OPTIONAL_OF_STUDIES = ("copies", "cores", "cycles/packet")
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
 
 
-def run_table(run: RunEvidence, conclusion: RunConclusion, *, width: int | None = None, color: bool = False) -> str:
-    """The table as text; "" if nothing was measured. ``width``: columns; None: as wide as needed."""
+def run_table(
+    run: RunEvidence,
+    conclusion: RunConclusion,
+    *,
+    width: int | None = None,
+    color: bool = False,
+    most: int | None = None,
+) -> str:
+    """The table as text; "" if nothing was measured.
+
+    ``width``: columns; None: as wide as needed. ``most``: rows; of a larger run the tests that did not pass come first.
+    """
     compared = compared_run(run, conclusion)
     if compared is not None:
         return comparison_text(compared, width=width, color=color)
     rows = summary_rows(run, conclusion)
-    return summary_text(rows, width=width, color=color) if rows else ""
+    if most is None or len(rows) <= most:
+        return summary_text(rows, width=width, color=color) if rows else ""
+    shown = summary_rows(run, conclusion, _first_tests(run, conclusion, most))
+    table = summary_text(shown, width=width, color=color)
+    left = f"The table has {len(shown):,} of {len(rows):,} rows, of tests that did not pass first."
+    return f"{table}\n{left} All: nfvperf show {run.path}"
+
+
+def _first_tests(run: RunEvidence, conclusion: RunConclusion, most: int) -> frozenset[str]:
+    """Ids of whole tests that have about ``most`` rows, those that did not pass before others."""
+    wrong = {test.node_id for test in conclusion.tests if test.wrong or test.tolerated}
+    found, rows = set[str](), 0
+    for test in sorted(run.tests.values(), key=lambda test: test.node_id not in wrong):
+        if rows < most:
+            found.add(test.node_id)
+            rows += len(test.outcomes)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +141,18 @@ class SummaryRow:
     badge: str = ""
 
 
-def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> list[SummaryRow]:
-    """A row for each outcome, in the order of measurement. ``conclusion``: of this run, if known."""
+def summary_rows(
+    run: RunEvidence, conclusion: RunConclusion | None = None, among: Collection[str] | None = None
+) -> list[SummaryRow]:
+    """A row for each outcome, in the order of measurement.
+
+    ``conclusion``: of this run, if known. ``among``: ids of the tests; None: all.
+    """
     conclusion = conclusion or conclude(run)
     rows = []
     for test in run.tests.values():
+        if among is not None and test.node_id not in among:
+            continue
         for outcome in test.outcomes.values():
             about = test.verdicts_on(outcome)
             badge = subject_badge(conclusion.test(test.node_id), about, len(test.outcomes))

@@ -62,7 +62,7 @@ class SoakPage:
 
 @dataclass(frozen=True, slots=True)
 class TestPage:
-    """One test, with what became of it."""
+    """One test, with what became of it. ``suite``: shown beside its title; "" in a run of one suite."""
 
     __test__ = False
 
@@ -75,6 +75,7 @@ class TestPage:
     loose_trials: tuple[tuple[str, TrialData], ...]
     picture: Markup | None
     soaks: tuple[SoakPage, ...] = ()
+    suite: str = ""
 
     @property
     def open(self) -> bool:

@@ -176,6 +176,7 @@
     const rows = [...document.querySelectorAll("#tests tbody tr")];
     const wanted = row => (!badge || row.dataset.badge === badge) && words.every(word => row.textContent.toLowerCase().includes(word));
     for (const row of rows) row.hidden = !wanted(row);
+    if (words.length || badge) rows[0]?.closest("details").setAttribute("open", "");
     document.getElementById("found").textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length} tests`;
   }
 
