@@ -17,16 +17,17 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _RECIPES = Path(pytest_nfvperf.__file__).parent / "docs" / "examples" / "ci"
 CI_FILES = {
-    "github": ("github.yml", ".github/workflows/datapath.yml"),
-    "gitlab": ("gitlab-ci.yml", ".gitlab-ci.yml"),
-    "jenkins": ("Jenkinsfile", "Jenkinsfile"),
+    "github": {".github/workflows/datapath.yml": "github.yml"},
+    "gitlab": {".gitlab-ci.yml": "gitlab-ci.yml"},
+    "jenkins": {"Jenkinsfile": "Jenkinsfile"},
+    "zuul": {".zuul.yaml": "zuul-gate-jobs.yaml", "playbooks/datapath.yaml": "zuul-gate.yaml"},
 }
-"""By system: the recipe that comes with the documents, and where the system looks for it."""
+"""By system: each file where the system looks for it, and the recipe of the documents that it is."""
 _TESTBED = "testbed.yaml"
 _INI = """[pytest]
 testpaths = suites
-addopts = -ra{testbed}
-"""
+addopts = -ra
+{testbed}"""
 _SUITE = '''"""A first suite: how much goes through one bridge, and what is lost at a load that it must carry."""
 
 from pytest_nfvperf import Traffic, sweep
@@ -55,7 +56,7 @@ rules:
 _IGNORED = ".venv/\n__pycache__/\n.pytest_cache/\nreports/\njunit.xml\n"
 _HEAD = """# testbed
 # This machine as `nfvperf init` found it: a private Open vSwitch, and the embedded generator on its two ports.
-# On another machine delete the file and its option in pytest.ini: without a file nfvperf looks at the machine itself.
+# On another machine delete the file and its line in pytest.ini: without a file nfvperf looks at the machine itself.
 """
 
 
@@ -105,13 +106,12 @@ def _testbed_of_this_machine() -> tuple[str, list[str]]:
 
 
 def _files(testbed: str, ci: str) -> Mapping[str, str]:
-    recipe, place = CI_FILES[ci]
     files = {
         "conftest.py": CONFTEST,
-        "pytest.ini": _INI.format(testbed=f" --nfv-testbed {_TESTBED}" if testbed else ""),
+        "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n" if testbed else ""),
         "suites/first/test_first.py": _SUITE,
         "suites/first/sla.yaml": _SLA,
-        place: (_RECIPES / recipe).read_text(encoding="utf-8"),
+        **{place: (_RECIPES / recipe).read_text(encoding="utf-8") for place, recipe in CI_FILES[ci].items()},
         ".gitignore": _IGNORED,
     }
     return {**files, _TESTBED: testbed} if testbed else files

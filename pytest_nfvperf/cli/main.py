@@ -84,9 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
     first = _add(commands, "init", _init, "write a first acceptance project that passes at once; replaces no file")
     first.add_argument("directory", type=path_like, metavar="DIR", help="where; `.` for this directory")
-    first.add_argument(
-        "--ci", choices=("github", "gitlab", "jenkins"), default="github", help="the CI's recipe (default: %(default)s)"
-    )
+    systems = ("github", "gitlab", "jenkins", "zuul")
+    first.add_argument("--ci", choices=systems, default="github", help="the CI's recipe (default: %(default)s)")
     planning = _add(commands, "plan", plan, "list the trials of a run and the time they take; sends nothing")
     planning.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
     suites = _add(commands, "suites", _suites, "list the suites that came with nfvperf, or copy them to run them")

@@ -18,7 +18,7 @@ from pytest_nfvperf.model.display import folded
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKERS, TESTBED_PARAMETER, is_measuring
-from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options, refuse_misspelt_options
+from pytest_nfvperf.plugin.options import INI_KEYS, add_options, read_options, refuse_misspelt_options
 from pytest_nfvperf.plugin.output import (
     RESULT_LINES,
     EndParts,
@@ -52,7 +52,8 @@ NOT_LOADED = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
-    parser.addini(SUITE_ORDER, "folders and files of suites that run first, in this order", type="args")
+    for key, text in INI_KEYS.items():
+        parser.addini(key, text, type="args")
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

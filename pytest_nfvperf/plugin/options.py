@@ -28,6 +28,8 @@ CHOICES = {
 hook, and without evidence."""
 SUITE_ORDER = "nfv_suite_order"
 """The ini option for the order of suites."""
+TESTBEDS = "nfv_testbed"
+"""The ini option for testbeds."""
 _MOST_DIGITS = 9
 """A longer number of repeats is a typing error."""
 
@@ -142,6 +144,13 @@ _OPTIONS = {
 """In the order of --help: each option's attributes for argparse."""
 
 
+INI_KEYS = {
+    SUITE_ORDER: "folders and files of suites that run first, in this order",
+    TESTBEDS: "testbed files, as for `--nfv-testbed`, which replaces them. Their paths are relative to the ini file",
+}
+"""Keys of pytest's ini file, each a list, with their help."""
+
+
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("nfvperf", "datapath acceptance (pytest_nfvperf)")
     for name, attributes in _OPTIONS.items():
@@ -166,7 +175,7 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
     If there is a mistake, options that may be wrong have their defaults, and the others still say where evidence goes.
     """
     try:
-        _refuse_missing_labels(config.invocation_params.dir, config.getoption("--nfv-testbed"))
+        _refuse_missing_labels(config)
         choices = {name: _choice(name, config.getoption(f"--nfv-{name}")) for name in CHOICES}
         duration_s = _seconds(config, "soak-duration", "15 min", "the length of a soak")
         if duration_s is not None and duration_s < 1:
@@ -189,12 +198,16 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
 
 
 def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
-    """The options that need no parsing. Paths are relative to the directory where pytest was called."""
+    """The options that need no parsing. Paths are relative to the directory where pytest was called.
+
+    Those of testbeds in the ini file are relative to that file.
+    """
     base = config.invocation_params.dir
     record, baseline = config.getoption("--nfv-record"), config.getoption("--nfv-baseline")
     traffic = config.getoption("--nfv-traffic")
+    folder, testbeds = _given_testbeds(config)
     return Options(
-        testbeds=tuple(_testbed(base, given) for given in config.getoption("--nfv-testbed")),
+        testbeds=tuple(_testbed(folder, given) for given in testbeds),
         profile=choices["profile"],
         slas=tuple(path_from(base, given) for given in config.getoption("--nfv-sla") if not is_pack(given)),
         packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
@@ -228,6 +241,18 @@ def _choice(name: str, given: str) -> str:
     raise pytest.UsageError(f"--nfv-{name}: invalid choice: '{given}'{hint} (choose from {listed(values)})")
 
 
+def _given_testbeds(config: pytest.Config) -> tuple[Path, Sequence[str]]:
+    """Testbeds as the user wrote them, and the directory that their paths are relative to.
+
+    The command line replaces the ini file. A guest has a testbed of its own, and needs none of the ini file's.
+    """
+    given = config.getoption("--nfv-testbed")
+    if given or config.getoption("--nfv-virtual-time"):
+        return config.invocation_params.dir, given
+    folder = config.inipath.parent if config.inipath is not None else config.invocation_params.dir
+    return folder, config.getini(TESTBEDS)
+
+
 def _testbed(base: Path, given: str) -> GivenTestbed:
     if is_there(base, given):
         return GivenTestbed(path_from(base, given))
@@ -238,11 +263,13 @@ def _testbed(base: Path, given: str) -> GivenTestbed:
     return GivenTestbed(path_from(base, path), tags=tags)
 
 
-def _refuse_missing_labels(base: Path, given: Sequence[str]) -> None:
+def _refuse_missing_labels(config: pytest.Config) -> None:
+    base, given = _given_testbeds(config)
     without = [one for one in given if not _testbed(base, one).label]
     if without and len(without) < len(given):
+        written = "--nfv-testbed" if config.getoption("--nfv-testbed") else TESTBEDS
         raise pytest.UsageError(
-            f"--nfv-testbed: '{without[0]}' has no label, and others have: write LABEL={without[0]}, the same label "
+            f"{written}: '{without[0]}' has no label, and others have: write LABEL={without[0]}, the same label "
             "for testbeds that are alike"
         )
 

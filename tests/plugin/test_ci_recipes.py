@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from pytest_nfvperf.adapters.host import setup
+from pytest_nfvperf.cli.first_project import CI_FILES
 from tests.plugin.compare_project import SUITE, sides_project
 from tests.plugin.test_mistakes import project
 from tests.plugin.test_repeat import SEARCH
@@ -42,7 +43,12 @@ def recipe(name: str) -> dict[str, Any]:
     return dict(yaml.safe_load((RECIPES / name).read_text()))
 
 
-SHELLS = {"github": shell_of_github, "gitlab": shell_of_gitlab, "jenkins": shell_of_jenkins}
+def shell_of_zuul() -> list[str]:
+    (play,) = yaml.safe_load((RECIPES / "zuul-gate.yaml").read_text())
+    return [text.removeprefix("set -e\n") for text in zuul_tasks(play["tasks"])]
+
+
+SHELLS = {"github": shell_of_github, "gitlab": shell_of_gitlab, "jenkins": shell_of_jenkins, "zuul": shell_of_zuul}
 
 
 FILES = sorted(path.name for path in RECIPES.glob("*.yml"))
@@ -59,7 +65,9 @@ def check_form(file: Path, schema: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("system", "badge"), [("github", "FAIL"), ("gitlab", "INCONCLUSIVE"), ("jenkins", "PASS")])
+@pytest.mark.parametrize(
+    ("system", "badge"), [("github", "FAIL"), ("gitlab", "INCONCLUSIVE"), ("jenkins", "PASS"), ("zuul", "FAIL")]
+)
 def test_a_gate_ends_with_the_runs_status_and_tells_why(system: str, badge: str, pytester: pytest.Pytester) -> None:
     """The steps for measuring and telling, by the shell that runs them there."""
     limit, status = GATES[badge]
@@ -68,12 +76,13 @@ def test_a_gate_ends_with_the_runs_status_and_tells_why(system: str, badge: str,
     (pytester.path / "suites/sla.yaml").write_text(SLA.format(limit=limit))
     (pytester.path / ".venv").symlink_to(Path(sys.prefix))
     _, measure, tell = SHELLS[system]()
-    environment = {**os.environ, "PROFILE": "quick", "GITHUB_STEP_SUMMARY": "summary.md"}
+    environment = {**os.environ, "PROFILE": "quick", "GITHUB_STEP_SUMMARY": "summary.md", "OUTPUT": "out"}
     steps = [subprocess.run(["bash", "-e", "-c", text], check=False, env=environment) for text in (measure, tell)]
     assert [step.returncode for step in steps] == [status, 0]
     assert f"**{badge}**" in (pytester.path / "summary.md").read_text()
     assert (pytester.path / "junit.xml").is_file()
     assert (pytester.path / "reports/latest/report.html").is_file()
+    assert (pytester.path / "out/reports/latest/report.html").is_file() == (system == "zuul")
 
 
 def steps_of(name: str) -> dict[str, str]:
@@ -126,6 +135,8 @@ def zuul_blocks(case: str) -> list[str]:
 BLOCKS = {"github": github_blocks, "gitlab": gitlab_blocks, "jenkins": jenkins_blocks, "zuul": zuul_blocks}
 RUN_BY = {"github": "bash -e -c", "gitlab": "bash -e -o pipefail -c", "jenkins": "sh -xe -c", "zuul": "/bin/bash -c"}
 CASES = ("ovs-tree", "vendor", "lab")
+ZUUL_GATE = {place for place in CI_FILES["zuul"] if place.startswith("playbooks/")}
+ZUUL_CASES = {f"playbooks/{path.name}" for path in RECIPES.glob("zuul-*.yaml") if not path.name.startswith("zuul-gate")}
 TOOL = """#!/bin/sh
 echo "${0##*/} $*" >> notes
 case "$*" in
@@ -234,13 +245,16 @@ def test_a_recipe_fails_where_a_step_of_it_fails(system: str, case: str, fails: 
     assert sorted(statuses) == [0] * (len(statuses) - 1) + [1]
 
 
-def test_zuul_has_a_job_for_each_playbook() -> None:
-    listed = yaml.safe_load((RECIPES / "zuul.yaml").read_text())
+@pytest.mark.parametrize(("file", "playbooks"), [("zuul.yaml", ZUUL_CASES), ("zuul-gate-jobs.yaml", ZUUL_GATE)])
+def test_zuul_has_a_job_for_each_playbook(file: str, playbooks: set[str]) -> None:
+    listed = yaml.safe_load((RECIPES / file).read_text())
     jobs = {each["job"]["name"]: each["job"] for each in listed if "job" in each}
     named = [job[key] for job in jobs.values() for key in ("pre-run", "run", "post-run") if key in job]
-    assert {f"playbooks/{path.name}" for path in RECIPES.glob("zuul-*.yaml")} == set(named)
+    assert playbooks == set(named)
     (project_jobs,) = [each["project"] for each in listed if "project" in each]
-    assert {name for pipeline in project_jobs.values() for name in pipeline["jobs"]} == set(jobs) - {"datapath"}
+    assert {name for pipeline in project_jobs.values() for name in pipeline["jobs"]} == {
+        name for name in jobs if not jobs[name].get("abstract")
+    }
 
 
 def test_an_ovs_tree_fails_if_the_change_is_slower_and_shows_the_table(pytester: pytest.Pytester) -> None:
@@ -275,7 +289,7 @@ def test_the_action_runs_pytest_as_it_is_told_and_shows_the_result(pytester: pyt
 
 def test_all_set_up_alike_and_with_what_there_is() -> None:
     steps = {name: _lines(shell()[0]) for name, shell in SHELLS.items()}
-    assert steps["github"] == steps["gitlab"] == steps["jenkins"]
+    assert steps["github"] == steps["gitlab"] == steps["jenkins"] == steps["zuul"]
     modules = {module for line in steps["github"] for module in re.findall(r"-m (pytest_nfvperf\S+)", line)}
     assert modules == {setup.__spec__.name}
 

@@ -166,6 +166,25 @@ generator: {engine: embedded}
 DOUBT = "port 'spare' is in no link: no generator port is cabled to it"
 
 
+@pytest.mark.parametrize("folder", [".", "mine"])
+def test_a_testbed_of_the_ini_file_is_found_from_each_directory(suite, folder, monkeypatch):
+    (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
+    suite.makeini("[pytest]\nnfv_testbed = lab.yaml\n")
+    monkeypatch.chdir(suite.path / folder)
+
+    run_plan(suite).stdout.fnmatch_lines([f"*UserWarning: {DOUBT}"])
+    replaced = run_plan(suite, "--nfv-testbed", "nowhere.yaml")
+
+    replaced.stderr.fnmatch_lines([f"ERROR: *{suite.path / folder}/nowhere.yaml*"])
+    assert replaced.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_labels_of_the_ini_file_are_checked_too(suite):
+    suite.makeini("[pytest]\nnfv_testbed = cx6=lab.yaml other.yaml\n")
+
+    run_plan(suite).stderr.fnmatch_lines(["ERROR: nfv_testbed: 'other.yaml' has no label, and others have: *"])
+
+
 def test_a_doubtful_testbed_is_a_warning(suite):
     (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
 

@@ -68,9 +68,10 @@ def test_doctor_uses_the_terminals_width(monkeypatch, capsys):
 
 
 def test_a_first_project_has_the_recipe_of_its_ci(tmp_path, capsys):
-    for ci, (recipe, place) in first_project.CI_FILES.items():
+    for ci, recipes in first_project.CI_FILES.items():
         assert main(["init", str(tmp_path / ci), "--ci", ci]) == 0
-        assert (tmp_path / ci / place).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
+        for place, recipe in recipes.items():
+            assert (tmp_path / ci / place).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
         shown = capsys.readouterr().out
         assert f"wrote to {tmp_path / ci}: conftest.py, pytest.ini, suites/first/test_first.py, " in shown
         assert f"run: cd {tmp_path / ci} && pytest" in shown
@@ -109,7 +110,7 @@ def test_the_testbed_of_a_first_project_is_this_machine_without_a_warning(tmp_pa
 
     assert testbed == discover_testbed()
     assert warnings == ()
-    assert "--nfv-testbed testbed.yaml" in (tmp_path / "pytest.ini").read_text()
+    assert "\nnfv_testbed = testbed.yaml\n" in (tmp_path / "pytest.ini").read_text()
 
 
 def test_on_a_machine_without_ovs_it_says_what_to_do(tmp_path, monkeypatch):
@@ -123,4 +124,4 @@ def test_on_a_machine_without_ovs_it_says_what_to_do(tmp_path, monkeypatch):
     assert "\nset it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build\n" in told
     assert told.endswith(f"run: cd {tmp_path / 'new'} && pytest --nfv-plan")
     assert not (tmp_path / "new/testbed.yaml").exists()
-    assert "--nfv-testbed" not in (tmp_path / "new/pytest.ini").read_text()
+    assert "nfv_testbed" not in (tmp_path / "new/pytest.ini").read_text()

@@ -64,6 +64,8 @@ def options(base: Path, *arguments: str) -> Options:
         getoption=lambda name, *_: found[name.removeprefix("--").replace("-", "_")],
         invocation_params=SimpleNamespace(dir=base),
         rootpath=base,
+        inipath=None,
+        getini=lambda name: [],
     )
     read, mistake = read_options(cast("pytest.Config", config))
     assert mistake is None
