@@ -1,7 +1,8 @@
 """``python3 -m tests.fresh [--some | --whole] [RELEASE...]``: set-up, tests, a measurement in fresh roots.
 
 It needs no package of Python's. All tests run in the roots of other releases than the machine's own, on which
-``make test`` runs; ``--some`` and ``--whole`` say otherwise.
+``make test`` runs; ``--some`` and ``--whole`` say otherwise. In the first release the tutorial is tried, too: its
+commands, in a root that has nothing, up to a green and a red gate. ``--tutorial`` tries nothing else.
 
 Each release has a mount and a process namespace of its own (namespaces.py), and its root is in memory: whatever ends
 this process, kill -9 too, ends all that runs there, and leaves nothing but the cache.
@@ -19,7 +20,7 @@ from typing import TextIO
 
 from tests.fresh.namespaces import run_contained
 from tests.fresh.plan import RELEASES, machines_release
-from tests.fresh.roots import FreshError, cache_directory, cached_root
+from tests.fresh.roots import BARE, FreshError, cache_directory, cached_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     how_much = parser.add_mutually_exclusive_group()
     how_much.add_argument("--whole", action="store_true", help="run the whole test suite in each, 20 minutes")
     how_much.add_argument("--some", action="store_true", help="run some of the tests in each, a minute")
+    how_much.add_argument("--tutorial", action="store_true", help="run only the tutorial, in each, four minutes")
     asked = parser.parse_args(argv)
     releases = asked.releases or list(RELEASES)
     unknown = [release for release in releases if release not in RELEASES]
@@ -37,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the namespace is ended first
     try:
         with _only_one():
-            failed = [release for release in releases if not _try(release, whole=_whole(release, asked))]
+            failed = [release for release in releases if not _try(release, _what(release, releases[0], asked))]
     except FreshError as error:
         print(f"fresh: {error}", file=sys.stderr)
         return 1
@@ -48,17 +50,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _whole(release: str, asked: argparse.Namespace) -> bool:
-    return bool(asked.whole) or (release != machines_release() and not asked.some)
+def _what(release: str, first: str, asked: argparse.Namespace) -> frozenset[str]:
+    """What is tried in a release: "some" or "whole" of the tests, and the "tutorial"."""
+    if asked.tutorial:
+        return frozenset({"tutorial"})
+    whole = asked.whole or (release != machines_release() and not asked.some)
+    return frozenset({"whole" if whole else "some"}) | ({"tutorial"} if release == first else frozenset())
 
 
-def _try(release: str, *, whole: bool) -> bool:
+def _try(release: str, what: frozenset[str]) -> bool:
     started = time.monotonic()
     print(f"== {release}", flush=True)
-    archive = cached_root(release)
-    print(f"-- {release}: root: {archive} ({time.monotonic() - started:.0f} s)", flush=True)
-    more = ["whole"] if whole else []
-    status = run_contained([sys.executable, "-m", "tests.fresh.inside", release, str(archive), *more])
+    archives = [cached_root(release), *([cached_root(release, BARE)] if "tutorial" in what else [])]
+    print(f"-- {release}: roots: {', '.join(map(str, archives))} ({time.monotonic() - started:.0f} s)", flush=True)
+    words = [release, ",".join(sorted(what)), *map(str, archives)]
+    status = run_contained([sys.executable, "-m", "tests.fresh.inside", *words])
     print(f"== {release}: {'passed' if status == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True)
     return status == 0
 

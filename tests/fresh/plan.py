@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 _PYTEST = (".venv/bin/python", "-m", "pytest", "-q")
 _MEASURED = ("suites/throughput", "--nfv-profile", "smoke")
 """A short one. Whether a busy machine lets a figure be judged is not what this gate asks."""
 _TOLERANT = ("--nfv-inconclusive", "warn")
 _INCONCLUSIVE = 10
+_FAILED = 1
+TUTORIAL = Path(__file__).parents[2] / "docs/tutorial/ten-commands.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A command in the clone, in the fresh root. ``passes``: exit statuses that will do.
 
-    ``counts``: it is one run of pytest, which can write down how many tests ran.
+    ``counts``: it is one run of pytest, which can write down how many tests ran. ``again``: exit statuses after which
+    the command is run again, at most twice.
     """
 
     name: str
     command: tuple[str, ...]
     passes: frozenset[int] = frozenset({0})
     counts: bool = True
+    again: frozenset[int] = frozenset()
 
 
 MEASURE = Step("measure", (*_PYTEST, *_MEASURED, *_TOLERANT), passes=frozenset({0, _INCONCLUSIVE}))
@@ -54,3 +60,31 @@ def machines_release() -> str:
 def steps(*, whole: bool) -> tuple[Step, ...]:
     """What is run in a release."""
     return (WHOLE if whole else SOME, MEASURE)
+
+
+def tutorial_commands() -> list[str]:
+    """The tutorial's commands, each a line for a shell."""
+    page = TUTORIAL.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n# tutorial\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+def tutorial_steps() -> tuple[Step, ...]:
+    """Each command of the tutorial; the last one ends in a red gate.
+
+    A gate that a busy machine made inconclusive is run again. A green one may stay so: whether this machine lets a
+    figure be judged is not what is asked. The red one must be red.
+    """
+    *most, last = tutorial_commands()
+    inconclusive = frozenset({_INCONCLUSIVE})
+    made = [_tutorial_step(text, frozenset({0}) | (inconclusive if _is_gate(text) else frozenset())) for text in most]
+    return (*made, _tutorial_step(last, frozenset({_FAILED})))
+
+
+def _tutorial_step(text: str, passes: frozenset[int]) -> Step:
+    again = frozenset({_INCONCLUSIVE}) if _is_gate(text) else frozenset[int]()
+    return Step(f"tutorial: {text}", ("bash", "-c", text), passes, counts=False, again=again)
+
+
+def _is_gate(text: str) -> bool:
+    return text.endswith("/pytest")

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from tests.fresh.namespaces import run_contained
 
 INCLUDED = ("git", "make", "python3", "python3-venv", "ca-certificates")
 """What the README asks of a machine, beside what every Debian has."""
+BARE = ("ca-certificates",)
+"""What the tutorial begins with: of the rest, the packages that every Debian has."""
 _KEPT_S = 30 * 24 * 3600
 _COMPONENT = "main"
 
@@ -32,15 +34,20 @@ def cache_directory() -> Path:
     return made
 
 
-def cached_root(release: str) -> Path:
+def cached_root(release: str, included: Sequence[str] = INCLUDED) -> Path:
     """The archive of this release's root, made anew when it is older than 30 days or was made otherwise.
+
+    Args:
+        release: its codename.
+        included: packages beside those that every Debian has: ``INCLUDED`` or ``BARE``.
 
     Raises:
         FreshError: apt has no Debian mirror, or mmdebstrap failed, with its words above.
     """
-    command = _mmdebstrap(release, mirror())
+    command = _mmdebstrap(release, mirror(), included)
     key = hashlib.sha256("\0".join(command).encode()).hexdigest()[:12]
-    archive = cache_directory() / f"{release}-{key}.tar"
+    name = f"{release}-bare" if included == BARE else release
+    archive = cache_directory() / f"{name}-{key}.tar"
     if archive.exists() and time.time() - archive.stat().st_mtime < _KEPT_S:
         return archive
     partial = cache_directory() / "partial.tar"
@@ -48,7 +55,7 @@ def cached_root(release: str) -> Path:
         status = run_contained([*command[:-1], str(partial), command[-1]], {"TMPDIR": str(scratch)})
     if status != 0:
         raise FreshError(f"mmdebstrap could not make a root of {release}: status {status}, see above")
-    for older in cache_directory().glob(f"{release}-*[0-9a-f].tar"):
+    for older in cache_directory().glob(f"{name}-{'[0-9a-f]' * len(key)}.tar"):
         older.unlink()
     return partial.rename(archive)
 
@@ -91,14 +98,13 @@ def _told(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def _mmdebstrap(release: str, archive: str) -> list[str]:
+def _mmdebstrap(release: str, archive: str, included: Sequence[str]) -> list[str]:
     options = [f"--aptopt={line}" for line in apt_options() if not line.endswith('"";')]
-    included = f"--include={','.join(INCLUDED)}"
     return [
         "mmdebstrap",
         "--quiet",
         "--variant=minbase",
-        included,
+        f"--include={','.join(included)}",
         *options,
         release,
         f"deb {archive} {release} {_COMPONENT}",

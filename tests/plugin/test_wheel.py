@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.fresh.plan import TUTORIAL, tutorial_commands
+
 ROOT = Path(__file__).parents[2]
 
 SUITE = """
@@ -73,16 +75,10 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in which the tutorial's commands have been run, up to those that set the machine up."""
     directory = tmp_path_factory.mktemp("tutorial")
-    for command in tutorial()[:3]:
+    for command in tutorial_commands()[:3]:
         done = shell(command, directory, PIP_FIND_LINKS=str(wheel.parent), PIP_QUIET="1")
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return directory
-
-
-def tutorial() -> list[str]:
-    page = (ROOT / "docs/tutorial/ten-commands.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n# tutorial\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    return [line for block in blocks for line in block.splitlines()]
 
 
 def shell(command: str, directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -95,8 +91,11 @@ def shell(command: str, directory: Path, **environment: str) -> subprocess.Compl
 
 
 def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed, tmp_path):
-    """All its commands as they are written, but the measurements are simulated: this file runs beside others."""
-    commands = tutorial()
+    """All its commands as they are written, but the measurements are simulated: this file runs beside others.
+
+    ``.ci/fresh`` runs them in a root that has nothing, with the machine's own datapath.
+    """
+    commands = tutorial_commands()
     assert len(commands) <= 10
     assert [command.split("/")[-1] for command in commands].count("pytest") == 2
     (tmp_path / "simulated.py").write_text(SIMULATED)
@@ -117,7 +116,7 @@ def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed,
     assert re.search(r"FAIL +pdr >= 500 Mpps +\S+ Mpps +500 Mpps", text)
     assert (installed / "reports/latest/report.html").is_file()
     written = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
-    page = (ROOT / "docs/tutorial/ten-commands.md").read_text(encoding="utf-8")
+    page = TUTORIAL.read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\S+)` \|", page, re.MULTILINE)) <= written
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fresh import __main__ as gate
 from tests.fresh import roots
 from tests.fresh.inside import counted
-from tests.fresh.plan import RELEASES, steps
+from tests.fresh.plan import RELEASES, steps, tutorial_steps
 
 TARGETS = (
     "http://one.example/tools\tstable\tmain\n"
@@ -46,21 +46,22 @@ def test_what_ran_and_what_was_skipped_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "whole"),
+    ("words", "expected"),
     [
-        ([], {"bookworm": False, "trixie": True}),
-        (["--some"], {"bookworm": False, "trixie": False}),
-        (["--whole"], {"bookworm": True, "trixie": True}),
-        (["--whole", "bookworm"], {"bookworm": True}),
+        ([], {"bookworm": "some tutorial", "trixie": "whole"}),
+        (["--some"], {"bookworm": "some tutorial", "trixie": "some"}),
+        (["--whole"], {"bookworm": "tutorial whole", "trixie": "whole"}),
+        (["--whole", "trixie"], {"trixie": "tutorial whole"}),
+        (["--tutorial", "trixie"], {"trixie": "tutorial"}),
     ],
 )
-def test_all_tests_run_where_make_test_does_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], whole: dict[str, bool]
+def test_all_tests_run_where_make_test_does_not_and_the_tutorial_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], expected: dict[str, str]
 ) -> None:
-    tried: dict[str, bool] = {}
+    tried: dict[str, str] = {}
 
-    def note(release: str, *, whole: bool) -> bool:
-        tried[release] = whole
+    def note(release: str, what: frozenset[str]) -> bool:
+        tried[release] = " ".join(sorted(what))
         return True
 
     monkeypatch.setattr(gate, "machines_release", lambda: "bookworm")
@@ -68,7 +69,16 @@ def test_all_tests_run_where_make_test_does_not(
     monkeypatch.setattr(gate, "_try", note)
     monkeypatch.setattr(gate.signal, "signal", lambda *_: None)
     assert gate.main(words) == 0
-    assert tried == whole
+    assert tried == expected
+
+
+def test_the_tutorial_ends_green_and_then_red() -> None:
+    *_, green, change, red = [(step.command[-1], set(step.passes), set(step.again)) for step in tutorial_steps()]
+
+    assert green == (".venv/bin/pytest", {0, 10}, {10})
+    assert change[0].startswith("sed -i")
+    assert change[1:] == ({0}, set())
+    assert red == (".venv/bin/pytest", {1}, {10})
 
 
 def test_every_file_of_the_plans_is_there() -> None:
