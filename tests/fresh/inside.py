@@ -25,7 +25,7 @@ TREE = "root/tree"
 PROJECT = "root/datapath"
 """The empty directory in which the tutorial begins."""
 _WHEELS = "root/wheels"
-_TRIES = 3
+_TRIES = 2
 _SIZE = "size=8g"
 _COPIED = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
 """How this machine reaches its package registries, where it has them."""
