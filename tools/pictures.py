@@ -29,7 +29,7 @@ IMAGES = ROOT / "docs" / "images"
 _COLUMNS, _LINES = 110, 40
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Rich's pictures load a font from a CDN; a viewer's own monospaced font does."""
-_LEFT_OUT = re.compile(r"^platform |^plugins: |^rootdir: | · trial \d+ · ")
+_LEFT_OUT = re.compile(r"^platform |^plugins: |^rootdir: | · trial \d+")
 """Of the terminal: what is of this machine, and the progress that later lines replace."""
 
 CONFTEST = """

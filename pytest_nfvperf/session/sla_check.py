@@ -213,7 +213,7 @@ class SlaCheck:
             for outcomes, verdicts in bad
         )
         if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":
-            warnings.warn(InconclusiveWarning(table), stacklevel=4)
+            warnings.warn(InconclusiveWarning(f"\n{table}"), stacklevel=4)  # pytest begins the line by a path
             return
         runs = [run for outcomes, _ in bad for outcome in outcomes for run in outcome.trials]
         raise SlaFailure(table, judgement, runs)
