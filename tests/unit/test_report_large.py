@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.model.evidence.records import Record, TestData, TestEndData
+from pytest_nfvperf.model.measure.compare import ComparisonSettings
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from tests.browser_support import CHROMIUM, chromium
-from tests.sample_run import SampleRun, write_sample
+from tests.sample_comparison import SIDES, comparison, metric
+from tests.sample_run import SampleRun, run_data, write_sample
 
 SUITES = ("throughput", "overlay")
 SIZES = (64, 512, 1518)
@@ -118,3 +121,26 @@ def test_the_page_opens_and_its_finder_finds(page: Path, width: int) -> None:
         tab.ask("location.hash = document.querySelector('#faults td.id a').hash")
         tab.wait("document.querySelector('details.test.aimed')?.checkVisibility()", "the test to be unfolded")
         assert tab.complaints == []
+
+
+def test_a_comparison_shows_first_what_changed(tmp_path: Path) -> None:
+    """50 tests with one side, of which every tenth is slower. The chart has 40, the table of the terminal half."""
+    sample, names = SampleRun(), [f"t.py::test[{number}]" for number in range(50)]
+    sample.add(replace(run_data(), compare=ComparisonSettings(SIDES[:2]), selected=tuple(names)))
+    for number, name in enumerate(names):
+        slow = number % 10 == 9
+        data = comparison(str(64 + number), (metric(0.93 if slow else 1.0),))
+        sample._test = name
+        sample.add(TestData(data.labels, {}, ""))
+        sample.add(replace(data, sides=data.sides[:1]))
+        sample.add(TestEndData("failed" if slow else "passed", 1.0))
+    sample.end()
+    run = read_run(write_sample(tmp_path, sample.records))
+    section = render_report(run, tmp_path, png=False).read_text().partition('<section id="comparison">')[2]
+    assert "<summary>10 more tests; those that changed come first</summary>" in section
+    words = re.findall(r'<td class="verdict"><span class="badge \w+">(\w+)</span>', section.partition("</section>")[0])
+    assert words == ["slower"] * 5 + ["same"] * 45
+    assert "Ratio to old, with its interval: the 40 of 50 that differ most" in section
+    table = run_table(run, conclude(run), most=25)
+    assert (len(re.findall(" slower$", table, re.MULTILINE)), len(re.findall(" same$", table, re.MULTILINE))) == (5, 20)
+    assert f"The table has 25 of 50 rows, of tests that changed first. All: nfvperf show {run.path}" in table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -47,6 +48,9 @@ WORD_CLASSES = {word: css for word, (_, css) in _STYLES.items()}
 _COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
 _LEAST_REACH = 0.04
 """Least reach of the axis to either side of 1: smaller differences must look small."""
+
+MOST_TESTS = 40
+"""Of a larger comparison the chart has the largest differences, and the page folds all other tests."""
 
 LEGEND = (
     "ratio: side over baseline, with its interval. noise: how far from 1 it must be to count, by two builds of the "
@@ -137,17 +141,44 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
     )
 
 
-def comparison_text(compared: ComparedRun, *, width: int | None = None, color: bool = False) -> str:
-    """The table, what was left out, and why. ``width``: columns; None: as wide as needed."""
+def comparison_text(
+    compared: ComparedRun,
+    *,
+    width: int | None = None,
+    color: bool = False,
+    most: int | None = None,
+    path: Path | None = None,
+) -> str:
+    """The table, what was left out, and why.
+
+    ``width``: columns; None: as wide as needed. ``most``: rows, about; of a larger run changed tests come first.
+    ``path``: of the run, for whoever wants all rows.
+    """
     parts: list[RenderableType] = list(map(Text, heading(compared) if compared.duts else ()))
     rows = comparison_rows(compared)
+    by_test = changed_first(rows)
+    shown = rows
+    if most is not None and len(rows) > most:
+        shown = [row for of_it in list(by_test.values())[: most * len(by_test) // len(rows)] for row in of_it]
     if rows:
-        parts += [_table(rows), Text(LEGEND, style="dim")]
+        parts += [_table(shown), Text(LEGEND, style="dim")]
+    if len(shown) < len(rows):
+        left = f"The table has {len(shown):,} of {len(rows):,} rows, of tests that changed first."
+        parts.append(Text(f"{left} All: nfvperf show {path}"))
     parts += map(Text, noted(compared))
     without_ratio = (row for row in rows if row.decides and row.ratio == MISSING)
     parts += [Text(f"{row.test}, {row.side}: {row.word}: {row.reason}") for row in without_ratio]
     parts += [Text(warning, style="yellow") for warning in compared.warnings]
     return rendered(parts, width=width, color=color)
+
+
+def changed_first(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+    """Rows by test: those with a side that is not the same, then the others."""
+    by_test: dict[str, list[ComparisonRow]] = {}
+    for row in rows:
+        by_test.setdefault(row.test, []).append(row)
+    same = {test: all(row.word == Word.SAME for row in of_it if row.decides) for test, of_it in by_test.items()}
+    return {test: by_test[test] for test in sorted(by_test, key=same.__getitem__)}
 
 
 def noted(compared: ComparedRun) -> list[str]:
@@ -212,6 +243,10 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     ]
     if not lines:
         return None
+    title = f"Ratio to {compared.comparing.baseline.name}, with its interval"
+    if len(lines) > MOST_TESTS:
+        title += f": the {MOST_TESTS} of {len(lines):,} that differ most"
+        lines = sorted(lines, key=lambda line: (line[1].word is Word.SAME, -abs(line[2] - 1)))[:MOST_TESTS]
     lines.reverse()
     seen = {metric.word for _, metric, _ in lines}
     series = [ChartSeries(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items() if word in seen]
@@ -242,7 +277,7 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     low, high = min([*ends, 1 - _LEAST_REACH]), max([*ends, 1 + _LEAST_REACH])
     spare, margin = (high - low) * 0.06, compared.comparing.margin
     panel = Panel(
-        f"Ratio to {compared.comparing.baseline.name}, with its interval",
+        title,
         Axis("ratio (better to the right)", reach=(low - spare, high + spare)),
         Axis(places=tuple(name for name, _, _ in lines)),
         series,
@@ -261,14 +296,15 @@ def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, An
     """Variables of the page's section. ``chart``: None for none."""
     rows = comparison_rows(compared)
     common, names = topic(compared)
-    by_test: dict[str, list[ComparisonRow]] = {}
-    for row in rows:
-        by_test.setdefault(row.test, []).append(row)
+    by_test = changed_first(rows)
+    if len(by_test) <= MOST_TESTS:
+        by_test = {row.test: by_test[row.test] for row in rows}  # in the order of measurement
     shown = {test: name for (_, test), name in zip(_named(compared), names, strict=True)}
     return {
         "baseline": compared.comparing.baseline.name,
         "topic": common,
         "tests": [(shown[test], of_it) for test, of_it in by_test.items()],
+        "most": MOST_TESTS,
         "heading": [line.partition(": ")[::2] for line in heading_once(compared)],
         "sides": [side.name for side in compared.comparing.sides],
         "chart": chart,

@@ -111,7 +111,7 @@ def run_table(
     """
     compared = compared_run(run, conclusion)
     if compared is not None:
-        return comparison_text(compared, width=width, color=color)
+        return comparison_text(compared, width=width, color=color, most=most, path=run.path)
     rows = summary_rows(run, conclusion)
     if most is None or len(rows) <= most:
         return summary_text(rows, width=width, color=color) if rows else ""
