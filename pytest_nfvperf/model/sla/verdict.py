@@ -218,10 +218,10 @@ def failure_table(
     ]
     for verdict, row in zip(ordered, rows[1:], strict=True):
         lines += [*_row_lines(row, widths), *_notes(verdict)]
-    lines += ["", "Where frames were lost:", *_indented(ledger)] if ledger else []
-    # A flow stays on one line, as OVS writes it: people search for it.
-    lines += ["", "Hardware offload:", *(f"{_GAP}{line}" for line in fallback.splitlines())] if fallback else []
-    lines += ["", "Where the CPUs' time went:", *_indented(profile)] if profile else []
+    below = {"Where frames were lost:": ledger, "Hardware offload:": fallback, "Where the CPUs' time went:": profile}
+    for title, text in below.items():
+        # A row with a flow stays one line, as OVS writes it: people search for it.
+        lines += ["", title, *(f"{_GAP}{line}".rstrip() for line in text.rstrip().splitlines())] if text else []
     return "\n".join(lines)
 
 
