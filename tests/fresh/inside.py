@@ -130,11 +130,12 @@ def _timed(release: str, name: str, step: Callable[[], bool]) -> bool:
 
 def _inside(command: Sequence[str], directory: str = TREE) -> int:
     """Run it in the root, in a directory there; its exit status. What ended below it is reaped, too."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    wheels = f"{kept.get('PIP_FIND_LINKS', '')} /{_WHEELS}" if (ROOT / _WHEELS).is_dir() else None
-    changed = {**kept, "PATH": _PATH, "HOME": "/root", **({"PIP_FIND_LINKS": wheels} if wheels else {})}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    env |= {"PATH": _PATH, "HOME": "/root"}
+    if (ROOT / _WHEELS).is_dir():
+        env["PIP_FIND_LINKS"] = f"{env.get('PIP_FIND_LINKS', '')} /{_WHEELS}"
     chroot = ["chroot", str(ROOT), "env", "-C", f"/{directory}", *command]
-    child = subprocess.Popen(chroot, env=changed, stdin=subprocess.DEVNULL)
+    child = subprocess.Popen(chroot, env=env, stdin=subprocess.DEVNULL)
     while True:
         pid, status = os.wait()
         if pid == child.pid:

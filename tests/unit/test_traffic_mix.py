@@ -26,7 +26,6 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.frames import intended_frames, streams
-from pytest_nfvperf.adapters.process.wakeups import RaisedPriority
 from pytest_nfvperf.adapters.report.charts import loss_chart
 from pytest_nfvperf.adapters.report.figures import class_figures
 from pytest_nfvperf.adapters.report.html import render_report
@@ -674,7 +673,6 @@ def test_a_class_that_falls_silent_is_lost_an_interval_later():
         0.0,
         class_streams(mix, [False], 100, 310),
         None,
-        RaisedPriority(),
     )
     assert [trial.next_interval().directions[0].lost for _ in range(4)] == [0, 0, 10, 10]
 

@@ -112,12 +112,13 @@ def run_table(
     compared = compared_run(run, conclusion)
     if compared is not None:
         return comparison_text(compared, width=width, color=color, most=most, path=run.path)
-    rows = summary_rows(run, conclusion)
-    if most is None or len(rows) <= most:
-        return summary_text(rows, width=width, color=color) if rows else ""
-    shown = summary_rows(run, conclusion, _first_tests(run, conclusion, most))
-    table = summary_text(shown, width=width, color=color)
-    left = f"The table has {len(shown):,} of {len(rows):,} rows, of tests that did not pass first."
+    count = sum(len(test.outcomes) for test in run.tests.values())
+    among = _first_tests(run, conclusion, most) if most is not None and count > most else None
+    rows = summary_rows(run, conclusion, among)
+    table = summary_text(rows, width=width, color=color) if rows else ""
+    if among is None:
+        return table
+    left = f"The table has {len(rows):,} of {count:,} rows, of tests that did not pass first."
     return f"{table}\n{left} All: nfvperf show {run.path}"
 
 

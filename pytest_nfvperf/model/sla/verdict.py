@@ -275,18 +275,10 @@ def _notes(verdict: Verdict) -> list[str]:
     notes += [f"rests on: {verdict.confidence}"] if verdict.confidence else []
     notes += [f"evidence: {_shown_ids(verdict.evidence)}"] if verdict.evidence else []
     notes += [] if passed else [f"rule: {verdict.rule}"]
-    return [line for note in notes for line in _indented(note, "    ")]
+    indent = 2 * _GAP
+    return [f"{indent}{line}" for note in notes for line in wrapped(note, WIDTH - len(indent), _GAP)]
 
 
 def _shown_ids(ids: Sequence[str]) -> str:
     more = len(ids) - _SHOWN_IDS
     return ", ".join(ids[-_SHOWN_IDS:]) + (f", and {more} before" if more > 0 else "")
-
-
-def _indented(text: str, indent: str = _GAP) -> list[str]:
-    """The lines, folded; what is folded keeps the indent of its line, and two columns more."""
-    found = []
-    for line in text.rstrip().splitlines():
-        own = (indent + line[: len(line) - len(line.lstrip())])[: WIDTH // 2]
-        found += [f"{own}{part}".rstrip() for part in wrapped(line.strip(), WIDTH - len(own), _GAP) or [""]]
-    return found

@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_request
 from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.adapters.process.wakeups import RaisedPriority, exchange_wakeups
+from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
@@ -299,16 +299,8 @@ class EmbeddedGenerator:
         request = self._request(spec) | {"interval_ns": round(interval_s * 1e9)}
         number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
         most_skipped, sent = self._options.policy.of(spec).max_skipped_ratio, spec.streams(frames_of(spec))
-        # Who reads intervals, and what the DUT did in each, does so at once. To wait for the share of a CPU that
-        # polling threads and the host leave would cost no less of it, and samples came 5 s late where a host took half.
         return EngineTrial(
-            self._engine,
-            number,
-            interval_s,
-            most_skipped,
-            sent,
-            lambda answer: self._result(spec, answer),
-            RaisedPriority(),
+            self._engine, number, interval_s, most_skipped, sent, lambda answer: self._result(spec, answer)
         )
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:

@@ -438,19 +438,17 @@ class EngineTrial:
         most_skipped: float,
         sent: Sequence[ClassStream],
         finish: Callable[[Mapping[str, Any]], TrialResult],
-        priority: RaisedPriority,
     ) -> None:
-        """``engine`` has received the trial's request, of these streams; ``finish`` converts its answer.
-
-        ``priority``: of the thread that reads the intervals, until there are no more.
-        """
+        """``engine`` has received the trial's request, of these streams; ``finish`` converts its answer."""
         self.most_skipped = most_skipped
         self._engine = engine
         self._request = request_id
         self._interval_s = interval_s
         self._sent = sent
         self._finish = finish
-        self._priority = priority
+        # Who reads intervals, and what the DUT did in each, does so at once. To wait for the share of a CPU that
+        # polling threads and the host leave would cost no less of it, and samples came 5 s late where a host took half.
+        self._priority = RaisedPriority()
         self._stopped = False
         self._stop_requests: list[int] = []
         self._result: TrialResult | None = None
