@@ -45,6 +45,7 @@ _KEYWORDS = frozenset(
 _BUILTINS = frozenset(
     [
         "set",
+        "unset",
         "cd",
         "local",
         "echo",

@@ -125,7 +125,7 @@ def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
     assert "OVS logs no reason: the ports have no offload" in soft.stdout or "OVS says:" in soft.stdout
     assert "2 failed" in soft.stdout
     for bridges in ("1 bridge:", "2 bridges:"):
-        assert f", {bridges}" in soft.stdout
+        assert f", {bridges}" in " ".join(soft.stdout.split())  # the table folds its first line
 
 
 def test_the_systems_ovs_without_a_named_cpu_measures(tmp_path: Path) -> None:
