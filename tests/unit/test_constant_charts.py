@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.chart import Chart
-from pytest_nfvperf.adapters.report.charts import latency_chart, loss_chart, soak_chart
+from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart, soak_chart
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.report.charts import find_sweeps, search_chart, study_chart, sweep_chart
+from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.page_charts import live
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.studies import find_comparisons, named_apart
-from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.traffic.histogram import Histogram
 from tests.sample_study import patch_chain, tcp_chain
 
 NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
@@ -79,6 +81,28 @@ def test_what_several_studies_have_in_common_is_in_the_title_of_their_chart() ->
     assert named_apart(found[:1])[1] == [""]
     legend = {trace["name"] for trace in live(study_chart(found, names=names))["panels"][0]["traces"]}
     assert legend == {"link=patch", "link=veth"}
+
+
+def test_a_loss_curve_has_a_mark_at_the_load_that_a_limit_is_about() -> None:
+    points = [LossPoint(load, loss, f"trial-{load}") for load, loss in ((1e6, 0.0), (5e6, 0.2))]
+    one = limit(0.01, "ratio", "loss_ratio", "loss_ratio <= 1 % at 5.00 Mpps")
+    chart = loss_chart(points, verdicts=[replace(one, evidence=("trial-5000000.0",)), limit(3e6)])
+    (mark,) = traces(chart, "limit")
+    assert (mark["x"], mark["y"], mark["hovertext"]) == ([5.0], [1.0], ["loss_ratio <= 1 % at 5.00 Mpps"])
+    assert traces(loss_chart(points, verdicts=[one]), "limit") == []  # of another trial
+
+
+def test_a_latency_chart_has_marks_at_the_percentiles_that_limits_are_about() -> None:
+    curves = [("50 % of pdr", Histogram(((10_000, 990), (20_000, 10)), 10_000, 20_000))]
+    asked = {"latency_p99": 1e5, "latency_max": 4e5, "latency_p999": 3e5}
+    verdicts = [limit(ns, "ns", metric, f"{metric} <= {ns:g} ns") for metric, ns in asked.items()]
+    chart = latency_chart(curves, [*verdicts, verdicts[0], limit(1e6)])
+    (marks,) = traces(chart, "limit")
+    assert (marks["x"], marks["y"]) == ([100.0, 1000.0, 1000.0], [100.0, 400.0, 300.0])
+    assert live(chart)["panels"][0]["yaxis"]["type"] == "log"  # else the curve would lie flat below the limits
+    assert traces(latency_chart(curves), "limit") == []
+    few = [("50 % of pdr", Histogram(((10_000, 20),), 10_000, 10_000))]
+    assert traces(latency_chart(few, verdicts[:1]), "limit") == []  # 20 samples have no 99th percentile
 
 
 @pytest.mark.parametrize(

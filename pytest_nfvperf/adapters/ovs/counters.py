@@ -53,6 +53,7 @@ ALL_FLOWS = struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1,
 
 _FLOWS = MultipartRequest(1, ALL_FLOWS)
 _FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
+_AGGREGATE = MultipartRequest(2, ALL_FLOWS)
 _METERS = MultipartRequest(9, struct.pack("!I4x", 0xFFFFFFFF))
 _METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns
 _BAND = struct.Struct("!QQ")  # packets, bytes
@@ -361,6 +362,31 @@ class OvsCollector:
         self._flow_counter = FlowCounter(instance.ctl)
 
     def snapshot(self) -> CounterSnapshot:
+        counters = self._process()
+        for built in self._topologies():
+            counters.update(self._ports(built))
+        if self._instance.options.other_config.get("hw-offload") == "true":
+            counters.update(self._flow_counter.read())
+        return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
+
+    def sample(self) -> dict[str, int]:
+        """What costs little: all but the counters that list a bridge's meters and flows, or the datapath's flows.
+
+        In their place ``<bridge>.openflow_packets``: packets that the bridge's flows matched (OFPMP_AGGREGATE).
+        """
+        counters = self._process()
+        for built in self._topologies():
+            counted = _counted_ports(built.topology)
+            for bridge in built.topology.bridges:
+                with connected(built.management_socket(bridge)) as connection:
+                    (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
+                    if bridge in counted:
+                        counters.update(_port_counters(connection, _named(built, bridge, counted[bridge])))
+                counters[f"{bridge}.openflow_packets"] = packets
+        return counters
+
+    def _process(self) -> dict[str, int]:
+        """Counters of vswitchd as a whole."""
         counters = self._pmds() | self._coverage()
         pid = self._instance.pid
         try:
@@ -370,11 +396,7 @@ class OvsCollector:
         fields = stat[stat.rindex(")") + 2 :].split()
         ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
         counters["vswitchd.cpu_ns"] = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        for built in self._topologies():
-            counters.update(self._ports(built))
-        if self._instance.options.other_config.get("hw-offload") == "true":
-            counters.update(self._flow_counter.read())
-        return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
+        return counters
 
     def forwarding_ns(self) -> int | None:
         """Work of the forwarding threads, in ns of virtual time; None if the kernel forwards.
@@ -420,16 +442,13 @@ class OvsCollector:
             time.sleep(_SETTLE_POLL_S)
 
     def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
-        counters: Counter[str] = Counter()
+        counters: dict[str, int] = {}
         for bridge, ports in _counted_ports(built.topology).items():
-            names = {number: port for number, port in built.port_names(bridge).items() if port in ports}
+            names = _named(built, bridge, ports)
             with connected(built.management_socket(bridge)) as connection:
-                stats = parse_port_stats(connection.ask(PORT_STATS))
-                counters.update(read_drops(connection, bridge, names))
-            for number in stats.keys() & names.keys():
-                for name, value in stats[number].items():
-                    counters[f"{names[number]}.{name}"] += value  # a bond has several numbers
-        return dict(counters)
+                counters |= _port_counters(connection, names)
+                counters |= read_drops(connection, bridge, names)
+        return counters
 
     def _pmds(self) -> dict[str, int]:
         if self._pmd_command is None:  # OVS 4.0 has only the second one
@@ -455,6 +474,20 @@ class OvsCollector:
             if match := _COVERAGE.match(line):
                 counters[f"coverage.{match[1]}"] = int(match[2])
         return counters
+
+
+def _named(built: BuiltOvsTopology, bridge: str, ports: Sequence[str]) -> dict[int, str]:
+    """These ports of a bridge by their OpenFlow numbers."""
+    return {number: port for number, port in built.port_names(bridge).items() if port in ports}
+
+
+def _port_counters(connection: OpenFlowConnection, names: Mapping[int, str]) -> dict[str, int]:
+    counters: Counter[str] = Counter()
+    stats = parse_port_stats(connection.ask(PORT_STATS))
+    for number in stats.keys() & names.keys():
+        for name, value in stats[number].items():
+            counters[f"{names[number]}.{name}"] += value  # a bond has several numbers
+    return dict(counters)
 
 
 def _counted_ports(topology: Topology) -> dict[str, list[str]]:

@@ -161,7 +161,7 @@ class OvsDatapath:
     def samplers(self) -> tuple[Sampler, ...]:
         # OVS answers both on its main thread, not on a PMD's.
         threads = PmdSchedCollector(self.instance.pid)
-        return (OvsSampler(self.instance, self.collector, self._live_topologies), threads)
+        return (OvsSampler(self.instance, self.collector), threads)
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:
         self._built = [built for built in self._built if not built.closed]

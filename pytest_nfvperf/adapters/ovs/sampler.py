@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import os
 import re
-import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
-from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.counters import ALL_FLOWS, DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
-from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, connected
+from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -28,9 +25,8 @@ from pytest_nfvperf.ports.datapath import SamplerReading
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
 _SWITCHES = {"nonvoluntary_ctxt_switches:": "involuntary_switches", "voluntary_ctxt_switches:": "voluntary_switches"}
 
-_PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
+_SAMPLED = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped", ".openflow_packets")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
-_AGGREGATE = MultipartRequest(2, ALL_FLOWS)
 _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 _RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usage:\s*(?:(?P<usage>\d+)\s*%|NOT AVAIL)")
 
@@ -157,12 +153,9 @@ class OvsSampler:
 
     name = "ovs"
 
-    def __init__(
-        self, instance: RunningOvs, collector: OvsCollector, topologies: Callable[[], Sequence[BuiltOvsTopology]]
-    ) -> None:
+    def __init__(self, instance: RunningOvs, collector: OvsCollector) -> None:
         self._instance = instance
         self._collector = collector
-        self._topologies = topologies
         self._rxqs_of: tuple[str, tuple[str, ...]] | None = None
         self._has_rxqs = True
 
@@ -171,14 +164,9 @@ class OvsSampler:
         return self._instance.pid
 
     def read(self) -> SamplerReading:
-        counted = self._collector.snapshot().as_dict()
+        counted = self._collector.sample()
         counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
-        for built in self._topologies():
-            for bridge in built.topology.bridges:
-                with connected(built.management_socket(bridge)) as connection:
-                    (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
-                counters[f"{bridge}.openflow_packets"] = packets
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         except OSError as error:
@@ -202,7 +190,7 @@ class OvsSampler:
 def _is_sampled(name: str) -> bool:
     if name.startswith(("pmd.", "main.")):
         return name.rpartition(".")[2] in _PMD_COUNTERS
-    return name == "vswitchd.cpu_ns" or name.endswith(_PORT_COUNTERS)
+    return name == "vswitchd.cpu_ns" or name.endswith(_SAMPLED)
 
 
 def rxq_question(usage: str | None) -> tuple[str, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from typing import Literal
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072b2", "#d98c00", "#009e73", "#b45c91", "#3f9fd6", "#d55e00"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+LIMIT_COLOUR = VERMILION
 MUTED = "#7d8590"
 INK = "#1b1f27"
 """Text and axes. In SVG it becomes the page's own text colour, so a chart follows dark mode."""

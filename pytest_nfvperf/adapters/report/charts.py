@@ -1,8 +1,7 @@
-"""What the charts of a run show: searches, latency, loss, soaks, sweeps and studies, each described once."""
+"""What the charts of a run show: searches, sweeps and studies, each described once."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +10,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from pytest_nfvperf.adapters.report.chart import (
-    BLUE,
     GREEN,
+    LIMIT_COLOUR,
     MUTED,
     SERIES,
     SYMBOLS,
-    VERMILION,
     Axis,
     Chart,
     ChartBand,
@@ -27,6 +25,7 @@ from pytest_nfvperf.adapters.report.chart import (
     Scale,
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
+from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,
@@ -37,15 +36,12 @@ from pytest_nfvperf.adapters.report.studies import (
     whiskers,
 )
 from pytest_nfvperf.adapters.report.subjects import title
-from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, format_seconds
+from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.measure.outcome import ClassOutcome, GoalOutcome, LossPoint, Outcome
-from pytest_nfvperf.model.measure.soak import Soak
-from pytest_nfvperf.model.measure.soak_series import STATE, SoakCurve
-from pytest_nfvperf.model.sla.rules import load_in_fps
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, median_interval
-from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
+from pytest_nfvperf.model.traffic.histogram import Histogram
 
 MOST_CURVES = len(SERIES)
 """Studies in one chart."""
@@ -61,15 +57,12 @@ _LOSSES = (
     ("lost more", float("inf"), "#a3004f"),
 )
 _INVALID = "invalid: repeated"
-_PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
-_TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 _AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
 _MARKS = {
     "↑": "↑: at least (limited by the rig's own ceiling)",
     "≥": "≥: at least (its test says why)",
     "?": "?: no trial of full length confirmed it",
 }
-LIMIT_COLOUR = VERMILION
 Verdicts = Mapping[tuple[tuple[str, str], ...], Sequence[Verdict]]
 """Verdicts by the labels of what they are about: charts draw their limits."""
 _NO_VERDICTS: Verdicts = MappingProxyType({})
@@ -91,7 +84,7 @@ def outcome_charts(
 ) -> dict[str, Chart | None]:
     """The charts "search", "latency" and "loss" of an outcome; None for what was not measured.
 
-    ``verdicts``: on the outcome; the search shows the limits of its goals.
+    ``verdicts``: on the outcome; all show the limits of what they show.
     """
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
     measured = [point for point in outcome.latency if point.trial_id in trials and not point.disturbed]
@@ -105,8 +98,8 @@ def outcome_charts(
     held = [point for point in outcome.loss_curve if not point.short]
     return {
         "search": search_chart(own, outcome, verdicts) if outcome.goals and own else None,
-        "latency": latency_chart(curves) if curves else None,
-        "loss": loss_chart(held, outcome.classes) if held else None,
+        "latency": latency_chart(curves, verdicts) if curves else None,
+        "loss": loss_chart(held, outcome.classes, verdicts) if held else None,
     }
 
 
@@ -231,135 +224,6 @@ def _result_reach(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple
         return None
     low, high = min(bounds) * 0.98, max(bounds) * 1.02
     return (low, high) if any(low <= load <= high for load in loads) else None
-
-
-def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
-    """Latency in us against percentile, each further nine as wide as the last (HdrHistogram's plot).
-
-    ``curves``: (name of the load, latency from the scheduled send time), light load first; none is empty.
-    """
-    shown = [(name, coarse_histogram(histogram)) for name, histogram in curves]
-    most = max(*(histogram.total for _, histogram in shown), 10)  # a single sample is all percentiles
-    ticks = [(1 / (1 - share / 100), f"{share:g} %") for share in _PERCENTILES if 1 / (1 - share / 100) <= most]
-    low, high = min(one.min_ns for _, one in shown), max(one.max_ns for _, one in shown)
-    wide = high > 20 * max(low, 1)
-    panel = Panel(
-        "Latency by percentile",
-        Axis("percentile", log=True, ticks=tuple(ticks), reach=(1, most)),
-        Axis("latency, us", log=wide, from_zero=not wide),
-        [_percentiles(name, one, colour) for (name, one), colour in zip(shown, SERIES, strict=False)],
-    )
-    return Chart((panel,), 3.9)
-
-
-def _percentiles(name: str, histogram: Histogram, colour: str) -> ChartSeries:
-    """A step for each bucket; the last ends at the largest sample."""
-    total, below = histogram.total, 0
-    steps = [(1.0, histogram.min_ns)]
-    for value, count in histogram.counts:
-        steps.append((total / (total - below), min(value, histogram.max_ns)))
-        below += count
-    steps.append((float(total), histogram.max_ns))
-    return ChartSeries(
-        f"{name} ({total:,} samples)",
-        [float(f"{x:.5g}") for x, _ in steps],
-        [ns / 1e3 for _, ns in steps],
-        colour,
-        line="solid",
-        steps=True,
-        hover=[f"{100 - 100 / x:.6g} % within {format_ns(ns)}" for x, ns in steps],
-    )
-
-
-def loss_chart(points: Sequence[LossPoint], classes: Sequence[ClassOutcome] = ()) -> Chart:
-    """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green.
-
-    ``classes``: of a mix, each a line of its own against the load of all.
-    """
-    rising = sorted(points, key=lambda point: point.load_fps)
-    x, y = [point.load_fps / 1e6 for point in rising], [point.loss_ratio * 100 for point in rising]
-    series = [ChartSeries("frame loss", x, y, BLUE, line="solid")]
-    for name, colour, here in (
-        ("no loss", GREEN, [point for point in rising if point.loss_ratio <= 0]),
-        ("loss", VERMILION, [point for point in rising if point.loss_ratio > 0]),
-    ):
-        series.append(
-            ChartSeries(
-                name,
-                [point.load_fps / 1e6 for point in here],
-                [point.loss_ratio * 100 for point in here],
-                colour,
-                "circle",
-                labels=[f"{point.loss_ratio * 100:.3g} %" for point in here],
-                hover=[f"{format_ratio(point.loss_ratio)} lost at {format_fps(point.load_fps)}" for point in here],
-                links=[point.trial_id for point in here],
-            )
-        )
-    loads = {load_in_fps(point.load_fps): point.load_fps for point in rising}
-    for each, colour in zip(classes, itertools.cycle(SERIES), strict=False):
-        of_it = [(loads[loss.at], loss) for loss in each.losses if loss.at in loads and loss.offered_frames]
-        of_it.sort(key=lambda pair: pair[0])
-        series.append(
-            ChartSeries(
-                f"class {each.name}",
-                [load / 1e6 for load, _ in of_it],
-                [loss.lost_frames / loss.offered_frames * 100 for _, loss in of_it],
-                colour,
-                "circle",
-                line="dash",
-                hover=[f"{loss.lost_frames:,} of {loss.offered_frames:,} lost" for _, loss in of_it],
-                links=[loss.trial_id for _, loss in of_it],
-            )
-        )
-    axes = (Axis("load, Mpps per direction"), Axis("loss, %", from_zero=True))
-    return Chart((Panel("Frame loss against load", *axes, [one for one in series if one.x]),), 3.6)
-
-
-def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> Chart | None:
-    """A soak over time, a panel a figure, as S1's figures 3 to 10 show it.
-
-    Grey bands are intervals that the rig disturbed, red lines those in which frames were lost.
-    """
-    if not curves:
-        return None
-    factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
-    bands = [ChartBand(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.disturbed]
-    rules = [ChartRule(one.end_s / factor, "x", VERMILION, width=0.8) for one in soak.lossy]
-    members: dict[str, list[SoakCurve]] = {}
-    for curve in curves:
-        members.setdefault(curve.panel, []).append(curve)
-    panels = []
-    for name, of_it in members.items():
-        highest_first = sorted(of_it, key=lambda curve: -max(value for _, value in curve.points))
-        top = max(value for _, value in highest_first[0].points)
-        series = [_soak_curve(curve, number, len(of_it), factor) for number, curve in enumerate(highest_first)]
-        axes = (
-            Axis(f"time, {unit}", from_zero=True),
-            Axis(of_it[0].unit, from_zero=True, reach=None if top > 0 else (0, 1)),
-        )
-        panels.append(Panel(name[0].upper() + name[1:], *axes, series, rules, bands))
-    return Chart(panels, 2.5, legend_inside=True, note=_left_out(soak, curves))
-
-
-def _soak_curve(curve: SoakCurve, number: int, of: int, factor: float) -> ChartSeries:
-    below = min(of, len(SERIES)) - 1 - number
-    return ChartSeries(
-        curve.name,
-        [round(t / factor, 4) for t, _ in curve.points],
-        [float(f"{value:.5g}") for _, value in curve.points],
-        SERIES[number % len(SERIES)],
-        line=("solid", "dash", "dot")[number // len(SERIES) % 3],
-        width=1.3 + max(below, 0) * (curve.unit == STATE),  # states lie on each other: all are to be seen
-    )
-
-
-def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:
-    """Name the end of a soak that no curve shows because it is shorter than an interval."""
-    longest = max(curves, key=lambda curve: len(curve.points))
-    left_s = soak.elapsed_s - longest.points[-1][0]
-    if len(longest.points) != soak.intervals - 1 or not 0 < left_s < soak.interval_s:
-        return ""  # all is drawn, or so much that nobody sees the end
-    return f"The last {format_seconds(left_s)} are in no curve: they are shorter than the other samples, and counted."
 
 
 @dataclass(frozen=True, slots=True)

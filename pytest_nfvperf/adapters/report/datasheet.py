@@ -18,8 +18,9 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, c
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures
 from pytest_nfvperf.adapters.report.chart import MUTED, SERIES, SYMBOLS, Axis, Chart, ChartSeries, Dash, Panel
-from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, loss_chart, sweep_chart
+from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, sweep_chart
 from pytest_nfvperf.adapters.report.html import HEAD_STYLES
+from pytest_nfvperf.adapters.report.load_charts import loss_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
 from pytest_nfvperf.adapters.report.subjects import name_of_test, title
@@ -254,7 +255,7 @@ def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSec
 def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
     rows: list[_Row] = []
     graphs: list[Markup] = []
-    for outcome, _ in measured:
+    for outcome, verdicts in measured:
         held = [point for point in outcome.loss_curve if not point.short]
         if len({point.load_fps for point in held}) < 2:
             continue  # trials at one given load are no curve
@@ -265,7 +266,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
             rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
         if len(graphs) < _MOST_GRAPHS:
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
-            chart = loss_chart(held, outcome.classes)
+            chart = loss_chart(held, outcome.classes, verdicts)
             named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
             graphs.append(charts.still(named, name, name))
     curves = len({row[:2] for row in rows})

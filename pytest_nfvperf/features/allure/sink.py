@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.chart import Chart, can_draw
-from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, soak_chart, study_chart
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, study_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
 from pytest_nfvperf.adapters.report.figures import (
     class_figures,
@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_facts,
     soak_line,
 )
+from pytest_nfvperf.adapters.report.load_charts import soak_chart
 from pytest_nfvperf.adapters.report.picture import picture, to_png
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.templating import trials_html
