@@ -77,7 +77,7 @@ links: [[generator.0, dut.p0], [generator.1, dut.p1]]
 """
 FINGERPRINT = {
     "cpu": {"model": "Intel Xeon Platinum 8481C", "mhz": 2700, "cores": 2, "smt": False, "isolated": []},
-    "kernel": {"release": "6.1.0-30-amd64", "cmdline": "quiet", "governor": "absent"},
+    "kernel": "6.1.0-30-amd64",
     "hugepages": {"2048kB": 1024, "1048576kB": 0},
     "versions": {"ovs": "3.1.0", "dpdk": "22.11.7", "nfvperf-gen": "0.1.0 4be1c2", "python": "3.11.2"},
     "rxq_to_pmd": {"p0/0": 1, "p1/0": 1},

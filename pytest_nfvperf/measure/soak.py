@@ -61,7 +61,12 @@ _LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
 were disturbed, and a lower load is left to start again with. Only soaks of twice the first number are given up."""
 
 _SHORT_S = 60.0
-"""If the rig disturbed a soak of up to this many seconds, it is repeated at a lower load, if there is one."""
+"""A soak of up to this many seconds that the rig disturbed is repeated: see ``_next_try``."""
+
+_MOST_SAMPLING, _FEWEST_INTERVALS = 0.03, 5
+"""If sampling took a larger share of a CPU in a soak that the rig disturbed, the next one samples less often, but for
+so many intervals at least. On a host that takes away memory that was not used for a second, a sample costs 100 ms. On
+two cores the generator skips all frames that are due then."""
 
 _GIVEN_UP = "too many intervals lost frames, or were disturbed, to go on with; another begins"
 
@@ -264,18 +269,18 @@ class Soaker:
         """
         traffic = self.context.in_place_of(traffic)
         check_live("soak.run", live, traffic)
-        loads = list(self.loads(live, traffic, load_fps))
+        loads = self.loads(live, traffic, load_fps)
         started, length_s = self.context.clock.monotonic(), duration_s or self.profile.soak_s
         residual_s, window_s = self.profile.rfc2544_residual_s, max(WINDOW_S, length_s / MOST_SOAK_WINDOWS)
+        sample_s = self.profile.soak_sample_s
         while True:
             spec = trial_spec(live, traffic, loads[0], length_s, "soak", residual_s=residual_s, window_s=window_s)
-            watched, trial_id = self._soak_at(live, spec, also, may_give_up=len(loads) > 1)
+            watched, trial_id = self._soak_at(live, spec, also, sample_s, may_give_up=len(loads) > 1)
             soak = watched.summary()
-            disturbed = _disturbed_by_rig(soak)
-            goes_lower = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
-            if not (watched.given_up or goes_lower):
+            following = _next_try(loads, sample_s, soak, given_up=watched.given_up)
+            if following is None:
                 break
-            loads = loads[1:] if disturbed else loads[:1]
+            loads, sample_s = following
         outcome = Outcome(
             labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
             algorithm="soak",
@@ -291,7 +296,7 @@ class Soaker:
         return outcome
 
     def _soak_at(
-        self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
+        self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], sample_s: float, *, may_give_up: bool
     ) -> tuple[_RunningSoak, str]:
         live.learn(spec.traffic)
         live.runner.run_once(
@@ -300,7 +305,7 @@ class Soaker:
         live.runner.quiet_wait.pause()  # a thread that is on the PMD's CPU now would be there until the end
         name = f"samples-{self.context.recorder.next_id(RecordKind.SOAK)}.jsonl"
         rows = _Rows(spec.directions, (*live.deployment.samplers, *also))
-        interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
+        interval_s = fitting_interval_s(spec.duration_s, sample_s, len(rows.columns))
         file: SamplesSink | None = None
         if self.open_samples is None:
             interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
@@ -388,6 +393,23 @@ class Soaker:
         self.context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
 
 
-def _disturbed_by_rig(soak: Soak) -> bool:
-    """Whether the soak is inconclusive at this load. If the DUT itself lost frames, no lower load may hide that."""
-    return soak.disturbed_ratio > MOST_DISTURBED and not soak.lossy_count
+def _next_try(
+    loads: Sequence[float], sample_s: float, soak: Soak, *, given_up: bool
+) -> tuple[Sequence[float], float] | None:
+    """Loads and time between samples of the soak that follows; None if this one was the last.
+
+    ``given_up``: it ended early because of its troubles. One that ended by a signal, or with the testbed, is the last.
+    """
+    # If the DUT itself lost frames, neither a lower load nor fewer samples may hide that.
+    disturbed = soak.disturbed_ratio > MOST_DISTURBED and not soak.lossy_count
+    if not given_up and (not disturbed or soak.interrupted or soak.planned_s > _SHORT_S):
+        return None
+    share = soak.sampling_cores or 0.0
+    if disturbed and share > _MOST_SAMPLING:
+        longest_s = soak.planned_s / _FEWEST_INTERVALS
+        rarer_s = min(sample_s * math.ceil(share / (_MOST_SAMPLING / 2)), longest_s)
+        if rarer_s > sample_s:
+            return loads, rarer_s
+    if disturbed and len(loads) > 1:
+        return loads[1:], sample_s
+    return (loads[:1], sample_s) if given_up else None

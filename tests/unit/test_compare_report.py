@@ -127,6 +127,10 @@ def test_the_chart_has_a_line_for_each_side_with_a_ratio(compared):
     assert ">1518 B, new</text>" in svg
     assert ", odd" not in svg
 
+    two = [side for side in compared.comparing.sides if side.name != "odd"]
+    svg = to_svg(picture(comparison_chart(replace(compared, comparing=replace(compared.comparing, sides=two)))), "x")
+    assert ">64 B</text>" in svg, "the heading names the only other side"
+
 
 def test_what_all_tests_have_in_common_is_said_once(compared, run, tmp_path):
     assert topic(compared) == ("throughput/ndr_pdr phy2phy", ["64 B", "1518 B"])

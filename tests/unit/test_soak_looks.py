@@ -1,12 +1,16 @@
-"""When a soak that is in trouble is given up for one at a lower load."""
+"""When a soak that is in trouble is given up, and what follows it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pytest_nfvperf.measure import soak as soaker
+from pytest_nfvperf.model.measure.soak import Soak
+from tests.sample_soak import soak_outcome
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,41 @@ def test_from_15_intervals_on_most_in_trouble_end_it(
 
     assert watched(15).gives_up() == ends
     assert not watched(None).gives_up()
+
+
+QUIET = soak_outcome().soak
+LOADS = [4e6, 2e6]
+
+
+def disturbed(**more: Any) -> Soak:
+    """A whole soak of 15 s, all of it disturbed by the rig."""
+    assert QUIET is not None
+    facts = {"planned_s": 15.0, "elapsed_s": 15.0, "intervals": 15, "disturbed_count": 15, "lossy_count": 0}
+    return replace(QUIET, **{**facts, "sampling_cores": 0.02, "interrupted": "", **more})
+
+
+@pytest.mark.parametrize(
+    ("soak", "given_up", "follows"),
+    [
+        ({"disturbed_count": 0}, False, None),
+        ({}, False, ([2e6], 1.0)),
+        ({}, True, ([2e6], 1.0)),
+        ({"lossy_count": 1}, False, None),
+        ({"lossy_count": 9}, True, ([4e6], 1.0)),  # the DUT's own losses: the same load, to its end
+        ({"planned_s": 900.0}, False, None),
+        ({"interrupted": "ended after 4 s of 15 s by Ctrl-C"}, False, None),
+        ({"sampling_cores": 0.04}, False, (LOADS, 3.0)),
+        ({"sampling_cores": 0.5}, False, (LOADS, 3.0)),  # five intervals at least
+        ({"sampling_cores": 0.07, "planned_s": 900.0}, True, (LOADS, 5.0)),
+        ({"sampling_cores": 0.07, "lossy_count": 9}, True, ([4e6], 1.0)),
+    ],
+)
+def test_what_follows_a_disturbed_soak(soak: dict[str, Any], given_up: bool, follows: object) -> None:
+    assert soaker._next_try(LOADS, 1.0, disturbed(**soak), given_up=given_up) == follows
+
+
+def test_the_last_load_ends_it_and_samples_get_rarer_once_only() -> None:
+    assert soaker._next_try(LOADS[1:], 1.0, disturbed(), given_up=False) is None
+    assert soaker._next_try(LOADS[1:], 1.0, disturbed(sampling_cores=0.1), given_up=False) == ([2e6], 3.0)
+    assert soaker._next_try(LOADS[1:], 3.0, disturbed(sampling_cores=0.1), given_up=False) is None
+    assert soaker._next_try(LOADS, 3.0, disturbed(sampling_cores=0.1), given_up=False) == ([2e6], 3.0)

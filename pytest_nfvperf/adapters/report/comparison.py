@@ -235,8 +235,9 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
 
 def comparison_chart(compared: ComparedRun) -> Chart | None:
     """Ratios of the deciding metric, one line each, the first test on top; None if there are none."""
+    several = len(compared.comparing.sides) > 2  # one besides the baseline is in the heading
     lines = [
-        (", ".join(filter(None, (name, side.side))), metric, metric.ratio)
+        (", ".join(filter(None, (name, side.side))) if several else name or side.side, metric, metric.ratio)
         for test, name in zip(compared.tests, topic(compared)[1], strict=True)
         for side in test.data.sides
         if (metric := side.deciding) is not None and metric.ratio is not None

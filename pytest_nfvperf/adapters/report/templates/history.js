@@ -81,11 +81,12 @@
     const line = (x1, y1, x2, y2, name) => part(svg, "line", { x1, y1, x2, y2, class: name });
     for (const [value, text] of one.ticks) {
       line(left, y(value), width - right, y(value), "axis");
-      part(svg, "text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, text);
+      part(svg, "text", { x: left - 10, y: y(value) + 4, "text-anchor": "end" }, text);
     }
     const dates = Math.max(1, Math.ceil(one.run.length / Math.max(2, Math.floor((width - left) / 110))));
     one.run.forEach((run, at) => {
-      if (at % dates === 0) part(svg, "text", { x: x(at), y: height - 6, "text-anchor": "middle" }, runs[run][1].slice(0, 10));
+      const atEnd = x(at) + 36 > width; // half a date goes beyond it
+      if (at % dates === 0) part(svg, "text", { x: atEnd ? width : x(at), y: height - 6, "text-anchor": atEnd ? "end" : "middle" }, runs[run][1].slice(0, 10));
       if (at && runs[run][2] !== runs[one.run[at - 1]][2]) part(svg, "path", { d: `M${x(at - 0.5) - 4} ${height - bottom + 6}h8l-4 -7z`, class: "version" });
     });
     for (const [start, end, value] of one.levels) line(x(start - 0.3), y(value), x(end - 0.7), y(value), "level");
