@@ -46,7 +46,7 @@ def disturbed(**more: Any) -> Soak:
     """A whole soak of 15 s, all of it disturbed by the rig."""
     assert QUIET is not None
     facts = {"planned_s": 15.0, "elapsed_s": 15.0, "intervals": 15, "disturbed_count": 15, "lossy_count": 0}
-    return replace(QUIET, **{**facts, "sampling_cores": 0.02, "interrupted": "", **more})
+    return replace(QUIET, **{**facts, "sampling_cores": 0.01, "interrupted": "", **more})
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def disturbed(**more: Any) -> Soak:
         ({"lossy_count": 9}, True, ([4e6], 1.0)),  # the DUT's own losses: the same load, to its end
         ({"planned_s": 900.0}, False, None),
         ({"interrupted": "ended after 4 s of 15 s by Ctrl-C"}, False, None),
-        ({"sampling_cores": 0.04}, False, (LOADS, 3.0)),
+        ({"sampling_cores": 0.011}, False, (LOADS, 3.0)),
         ({"sampling_cores": 0.5}, False, (LOADS, 3.0)),  # five intervals at least
-        ({"sampling_cores": 0.07, "planned_s": 900.0}, True, (LOADS, 5.0)),
+        ({"sampling_cores": 0.021, "planned_s": 900.0}, True, (LOADS, 5.0)),
         ({"sampling_cores": 0.07, "lossy_count": 9}, True, ([4e6], 1.0)),
     ],
 )
