@@ -401,12 +401,12 @@ def _next_try(
 
     ``given_up``: it ended early because of its troubles. One that ended by a signal, or with the testbed, is the last.
     """
-    # If the DUT itself lost frames, neither a lower load nor fewer samples may hide that.
-    disturbed = soak.disturbed_ratio > MOST_DISTURBED and not soak.lossy_count
+    # If the DUT itself lost frames, or a session, neither a lower load nor fewer samples may hide that.
+    disturbed = soak.disturbed_ratio > MOST_DISTURBED and not (soak.lossy_count or soak.flap_count)
     if not given_up and (not disturbed or soak.interrupted or soak.planned_s > _SHORT_S):
         return None
     share = soak.sampling_cores or 0.0
-    if disturbed and share > _MOST_SAMPLING:
+    if disturbed and share > _MOST_SAMPLING and not soak.gap_count:  # a DUT that hung may have made the gap
         longest_s = soak.planned_s / _FEWEST_INTERVALS
         rarer_s = min(sample_s * math.ceil(share / (_MOST_SAMPLING / 2)), longest_s)
         if rarer_s > sample_s:

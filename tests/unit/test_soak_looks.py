@@ -45,7 +45,15 @@ LOADS = [4e6, 2e6]
 def disturbed(**more: Any) -> Soak:
     """A whole soak of 15 s, all of it disturbed by the rig."""
     assert QUIET is not None
-    facts = {"planned_s": 15.0, "elapsed_s": 15.0, "intervals": 15, "disturbed_count": 15, "lossy_count": 0}
+    facts = {
+        "planned_s": 15.0,
+        "elapsed_s": 15.0,
+        "intervals": 15,
+        "disturbed_count": 15,
+        "lossy_count": 0,
+        "flap_count": 0,
+        "gap_count": 0,
+    }
     return replace(QUIET, **{**facts, "sampling_cores": 0.01, "interrupted": "", **more})
 
 
@@ -57,6 +65,8 @@ def disturbed(**more: Any) -> Soak:
         ({}, True, ([2e6], 1.0)),
         ({"lossy_count": 1}, False, None),
         ({"lossy_count": 9}, True, ([4e6], 1.0)),  # the DUT's own losses: the same load, to its end
+        ({"flap_count": 1}, False, None),  # its sessions: not at a lower load either
+        ({"sampling_cores": 0.1, "gap_count": 1}, False, ([2e6], 1.0)),
         ({"planned_s": 900.0}, False, None),
         ({"interrupted": "ended after 4 s of 15 s by Ctrl-C"}, False, None),
         ({"sampling_cores": 0.011}, False, (LOADS, 3.0)),
