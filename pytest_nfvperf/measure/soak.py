@@ -63,11 +63,11 @@ were disturbed, and a lower load is left to start again with. Only soaks of twic
 _SHORT_S = 60.0
 """A soak of up to this many seconds that the rig disturbed is repeated: see ``_next_try``."""
 
-_MOST_SAMPLING, _FEWEST_INTERVALS = 0.01, 5
+_MOST_SAMPLING, _FEWEST_INTERVALS = 0.01, 12
 """If sampling took a larger share of a CPU in a soak that the rig disturbed, the next one samples less often, but for
-so many intervals at least. A sample takes 20 ms, and as much of OVS's main thread; 100 ms on a host that takes away
-memory that was not used for a second. On two cores the generator skips all frames that are due then, and what the
-host takes comes on top of it."""
+so many intervals at least, as trends need. A sample takes 20 ms, and as much of OVS's main thread; 100 ms on a host
+that takes away memory that was not used for a second. On two cores the generator skips all frames that are due then,
+and what the host takes comes on top of it."""
 
 _GIVEN_UP = "too many intervals lost frames, or were disturbed, to go on with; another begins"
 

@@ -69,8 +69,8 @@ def disturbed(**more: Any) -> Soak:
         ({"sampling_cores": 0.1, "gap_count": 1}, False, ([2e6], 1.0)),
         ({"planned_s": 900.0}, False, None),
         ({"interrupted": "ended after 4 s of 15 s by Ctrl-C"}, False, None),
-        ({"sampling_cores": 0.011}, False, (LOADS, 3.0)),
-        ({"sampling_cores": 0.5}, False, (LOADS, 3.0)),  # five intervals at least
+        ({"sampling_cores": 0.011}, False, (LOADS, 1.25)),
+        ({"sampling_cores": 0.5}, False, (LOADS, 1.25)),  # twelve intervals at least, for trends
         ({"sampling_cores": 0.021, "planned_s": 900.0}, True, (LOADS, 5.0)),
         ({"sampling_cores": 0.07, "lossy_count": 9}, True, ([4e6], 1.0)),
     ],
@@ -81,6 +81,6 @@ def test_what_follows_a_disturbed_soak(soak: dict[str, Any], given_up: bool, fol
 
 def test_the_last_load_ends_it_and_samples_get_rarer_once_only() -> None:
     assert soaker._next_try(LOADS[1:], 1.0, disturbed(), given_up=False) is None
-    assert soaker._next_try(LOADS[1:], 1.0, disturbed(sampling_cores=0.1), given_up=False) == ([2e6], 3.0)
-    assert soaker._next_try(LOADS[1:], 3.0, disturbed(sampling_cores=0.1), given_up=False) is None
-    assert soaker._next_try(LOADS, 3.0, disturbed(sampling_cores=0.1), given_up=False) == ([2e6], 3.0)
+    assert soaker._next_try(LOADS[1:], 1.0, disturbed(sampling_cores=0.1), given_up=False) == ([2e6], 1.25)
+    assert soaker._next_try(LOADS[1:], 1.25, disturbed(sampling_cores=0.1), given_up=False) is None
+    assert soaker._next_try(LOADS, 1.25, disturbed(sampling_cores=0.1), given_up=False) == ([2e6], 1.25)
