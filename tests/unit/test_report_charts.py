@@ -90,6 +90,8 @@ def test_a_loss_curve_has_a_mark_at_the_load_that_a_limit_is_about() -> None:
     (mark,) = traces(chart, "limit")
     assert (mark["x"], mark["y"], mark["hovertext"]) == ([5.0], [1.0], ["loss_ratio <= 1 % at 5.00 Mpps"])
     assert traces(loss_chart(points, verdicts=[one]), "limit") == []  # of another trial
+    share = replace(one, evidence=("trial-5000000.0",), requirement="loss_ratio <= 110 % of baseline at 5.00 Mpps")
+    assert traces(loss_chart(points, verdicts=[share]), "limit") == []
 
 
 def test_a_latency_chart_has_marks_at_the_percentiles_that_limits_are_about() -> None:
@@ -100,7 +102,8 @@ def test_a_latency_chart_has_marks_at_the_percentiles_that_limits_are_about() ->
     (marks,) = traces(chart, "limit")
     assert (marks["x"], marks["y"]) == ([100.0, 1000.0, 1000.0], [100.0, 400.0, 300.0])
     assert live(chart)["panels"][0]["yaxis"]["type"] == "log"  # else the curve would lie flat below the limits
-    assert traces(latency_chart(curves), "limit") == []
+    share = limit(1.1, "ratio", "latency_p99", "latency_p99 <= 110 % of {topology: phy2phy}")
+    assert traces(latency_chart(curves, [share]), "limit") == traces(latency_chart(curves), "limit") == []
     few = [("50 % of pdr", Histogram(((10_000, 20),), 10_000, 10_000))]
     assert traces(latency_chart(few, verdicts[:1]), "limit") == []  # 20 samples have no 99th percentile
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.adapters.report.chart import (
@@ -36,6 +37,8 @@ _PERCENTILE_OF = {
     "latency_p999": 99.9,
 }
 """Of metrics; ``latency_max`` stands where the curves end."""
+_OF_ANOTHER = re.compile(r" of (\{|baseline)")
+"""In a requirement that is about the ratio to another figure."""
 _TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 
 
@@ -70,7 +73,8 @@ def _latency_limits(verdicts: Sequence[Verdict], most: float) -> Iterator[ChartS
         at = most if verdict.metric == "latency_max" else None
         if percentile is not None:
             at = float(f"{1 / (1 - percentile / 100):.5g}")
-        if at is not None and at <= most and verdict.limit is not None:
+        # A share of another figure has the unit "ratio", and no place here.
+        if at is not None and at <= most and verdict.limit is not None and verdict.unit == "ns":
             marks.setdefault((at, verdict.limit / 1e3), verdict.requirement)
     yield from _limit_marks(marks)
 
@@ -150,7 +154,7 @@ def loss_chart(
     limits = {
         (at[trial], verdict.limit * 100): verdict.requirement
         for verdict in verdicts
-        if verdict.metric == "loss_ratio" and verdict.limit is not None
+        if verdict.metric == "loss_ratio" and verdict.limit is not None and not _OF_ANOTHER.search(verdict.requirement)
         for trial in verdict.evidence
         if trial in at
     }
