@@ -401,8 +401,7 @@ def _next_try(
 
     ``given_up``: it ended early because of its troubles. One that ended by a signal, or with the testbed, is the last.
     """
-    # If the DUT itself lost frames, or a session, neither a lower load nor fewer samples may hide that.
-    disturbed = soak.disturbed_ratio > MOST_DISTURBED and not (soak.lossy_count or soak.flap_count)
+    disturbed = _disturbed_by_rig(soak)
     if not given_up and (not disturbed or soak.interrupted or soak.planned_s > _SHORT_S):
         return None
     share = soak.sampling_cores or 0.0
@@ -414,3 +413,8 @@ def _next_try(
     if disturbed and len(loads) > 1:
         return loads[1:], sample_s
     return (loads[:1], sample_s) if given_up else None
+
+
+def _disturbed_by_rig(soak: Soak) -> bool:
+    """Whether another soak may judge better: none may hide that the DUT itself lost frames, or a session."""
+    return soak.disturbed_ratio > MOST_DISTURBED and not (soak.lossy_count or soak.flap_count)

@@ -80,8 +80,8 @@ class Soaking:
         return self.soaker.run(self.live, traffic or Traffic(frame_size=64), LOAD, seconds, also)
 
     def recorded(self) -> dict[str, object]:
-        """Of the last soak: one that the machine disturbed is followed by another with fewer samples."""
-        return [record for record in self.listed.records if record.kind is RecordKind.SOAK][-1].data
+        (record,) = (record for record in self.listed.records if record.kind is RecordKind.SOAK)
+        return record.data
 
     def vswitchd(self) -> int:
         return self.rig.datapath().instance.vswitchd.pid  # type: ignore[attr-defined, no-any-return]

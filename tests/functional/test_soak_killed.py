@@ -24,13 +24,14 @@ from pytest_nfvperf.session import run
 
 run.find_loads = lambda *_: ({LOAD}.0, {LOWER}.0)
 soak._LOOK_AT, soak._MOST_TROUBLED = 3, -1.0  # whatever the machine does, the first part is given up
-soak._disturbed_by_rig = lambda _: True  # and the next is at the lower load
+soak._disturbed_by_rig = lambda _: True  # and the next is at the lower load,
+soak._MOST_SAMPLING = 1.0  # not at the same one with fewer samples
 part = soak.Soaker._soak_at
 
-def killed_at_the_second(self, live, spec, also, *, may_give_up):
+def killed_at_the_second(self, live, spec, also, sample_s, *, may_give_up):
     if spec.load_fps == {LOWER}:
         os.kill(os.getpid(), signal.SIGKILL)
-    return part(self, live, spec, also, may_give_up=may_give_up)
+    return part(self, live, spec, also, sample_s, may_give_up=may_give_up)
 
 soak.Soaker._soak_at = killed_at_the_second
 """

@@ -113,9 +113,10 @@ def compare_verdicts(on_page, on_terminal, junit, terminal: str) -> None:
             assert junit[name].get(f"nfvperf.margin.{text}", "-") == margin, (name, text)
             observed, margins = observed + 1, margins + (margin != "-")
             if on_terminal[name][1] == "FAIL" and "bridges=1" not in text:
-                # A long requirement goes on in the next line of its cell.
-                row = rf"^{word} +{re.escape(text[:20].rstrip())}.* {re.escape(shown)} +{re.escape(limit)} +"
-                assert re.search(rf"{row}{re.escape(margin)}( |$)", terminal, re.MULTILINE), (name, text)
+                figures = " +".join(map(re.escape, (shown, limit, margin)))
+                # A long requirement goes on in the next line of its cell, further in than the row's notes.
+                rows = re.findall(rf"^{word} +(\S.*?) +{figures}$(?:\n {{9,}}(\S.*))?", terminal, re.MULTILINE)
+                assert text.partition(" (")[0] in [" ".join(filter(None, row)) for row in rows], (name, text)
                 tables += 1
     assert (observed, margins, tables) == (13, 12, 8)
 
