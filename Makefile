@@ -1,6 +1,7 @@
 # make run    set up this machine, measure on the embedded testbed (quick profile), write reports/
 # make smoke  the same set-up, then one short case of each suite (about 3 minutes): does it work here?
-# make test   set up this machine, run the project's own tests
+# make test   set up this machine, run the project's own tests: what a developer runs before a commit
+# make test-all   the same set-up; those that are marked thorough, too, as .ci/run does
 # make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
 # make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (over half an hour)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
@@ -11,11 +12,16 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Tests that judge no trial of a polling generator: some files of them may run at once. All others run alone.
-BESIDE != cat tests/beside.txt
-ALL    := $(BIN)/python -m pytest tests/ -m "not kernel"
+# What a test is marked decides whether it runs, and where it lies how: those of tests/measured judge trials of a
+# polling generator, so they run alone; all others run on three workers, a file at a time (two workers would leave CPUs
+# idle: many tests wait).
+GATE   := not kernel and not thorough and not daily
+REST   := thorough and not kernel and not daily
+both    = $(BIN)/python -m pytest tests/ -m "$(1)" --ignore=tests/measured --ignore=tests/kernel \
+          -n 3 --dist loadfile --no-loadscope-reorder; beside=$$?; \
+          $(BIN)/python -m pytest tests/measured -m "$(1)" && exit $$beside
 
-.PHONY: run smoke test test-kernel test-lab bench docs lint setup doctor clean help
+.PHONY: run smoke test test-all test-rest test-daily test-kernel test-lab bench docs lint setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -26,12 +32,18 @@ run: setup
 smoke: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile smoke $(ARGS)
 
-# Tests that need no CPU to themselves run on three workers, a file at a time (two would leave CPUs idle: many tests
-# wait); the others one after the other. Files of long tests come first (xdist would put them last), so that the
-# workers end at about the same time.
 test: setup
-	@$(if $(ARGS),$(ALL) $(ARGS),$(BIN)/python -m pytest $(BESIDE) -n 3 --dist loadfile --no-loadscope-reorder; beside=$$?; \
-	$(ALL) $(BESIDE:%=--ignore=%) && exit $$beside)
+	@$(if $(ARGS),$(BIN)/python -m pytest tests/ -m "not kernel" $(ARGS),$(call both,$(GATE)))
+
+test-all: setup
+	@$(call both,not kernel and not daily)
+
+# What test-all has beyond test: .ci/run calls one after the other.
+test-rest: setup
+	@$(call both,$(REST))
+
+test-daily: setup
+	@$(call both,daily and not kernel)
 
 test-kernel: setup
 	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests

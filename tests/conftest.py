@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
+from tests.times import CACHE_KEY, kept_files
 
 settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
 settings.load_profile("shared machine")
@@ -27,6 +28,34 @@ def pytest_runtest_setup() -> None:
     until = os.environ.get("NFV_TESTS_BEGIN_UNTIL")
     if until and time.time() > float(until):
         pytest.skip("not begun: the gate's time is over, this host is busy")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(config), "nfv-times")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers take the longest files first, so that they end at about the same time."""
+    if hasattr(config, "workerinput"):
+        known = kept_files()
+        items.sort(key=lambda item: -known.get(item.nodeid.split("::")[0], 0.0))
+
+
+class Times:
+    """Notes the seconds of each test in pytest's cache, for ``python -m tests.times``."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        cache = self._config.cache
+        if cache is not None and self._seconds:
+            cache.set(CACHE_KEY, cache.get(CACHE_KEY, {}) | self._seconds)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,6 @@
 """The traffic generator: what sends and receives frames, what it can do beyond that, and its own limits.
 
-Every adapter passes tests/contract/test_generator.py.
+Every adapter passes tests/measured/test_generator_contract.py.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ SOME = Step(
     (
         *_PYTEST,
         "tests/unit/test_programs.py",
-        "tests/functional/test_ovs_instance.py",
-        "tests/functional/test_ovs_topology.py",
-        "tests/functional/test_embedded_generator.py",
+        "tests/measured/test_ovs_instance.py",
+        "tests/measured/test_ovs_topology.py",
+        "tests/measured/test_embedded_generator.py",
         "tests/functional/test_iperf3.py",
-        "tests/functional/test_bgp_path.py",
+        "tests/measured/test_bgp_path.py",
     ),
 )
 WHOLE = Step("the whole test suite", ("python3", ".ci/tests.py", "test"), counts=False)

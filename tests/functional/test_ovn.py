@@ -96,7 +96,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from tests.functional.test_lab_run import run_in
+from tests.measured.test_lab_run import run_in
 from tests.functional.ovn_support import ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import started
 journal = open_journal(Path(sys.argv[1]))

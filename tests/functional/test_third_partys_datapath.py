@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.test_faults import base
+from tests.measured.test_faults import base
 
 __all__ = ["base"]
 

@@ -18,7 +18,7 @@ from pytest_nfvperf.features.versions.registry import Registry
 from tests.functional.lab_support import veth_cables
 from tests.functional.offload_support import build_nic, prefix_with_nic
 from tests.functional.ovs_support import needs_hugepages, needs_root, run_base
-from tests.functional.test_lab_run import lab_file
+from tests.measured.test_lab_run import lab_file
 from tests.user_project import make_project, needs_a_verdict, records
 
 CACHE = default_cache_dir().parent

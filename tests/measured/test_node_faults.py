@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.test_faults import base, project, run
+from tests.measured.test_faults import base, project, run
 
 __all__ = ["base", "project"]
 

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
 from pytest_nfvperf.model.traffic.mix import TrafficMix, classes_of
 from tests.functional.engine_talk import Talk
 from tests.functional.generator_support import run_dir
-from tests.functional.test_frame_programs import Files, number_of, program, signed_again
+from tests.measured.test_frame_programs import Files, number_of, program, signed_again
 from tests.unit.test_captures import CAPTURES, padded, place_of, recomputed, walk
 from tests.unit.test_stl_profiles import IMIX, RANGE_OF_CLIENTS, SYN_ATTACK
 
