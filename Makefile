@@ -27,7 +27,7 @@ help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
 
 run: setup
-	$(BIN)/python -m pytest suites/ --nfv-profile quick $(ARGS)
+	$(BIN)/python -m pytest suites/ --nfv-profile quick --nfv-time-limit '11 min' $(ARGS)
 
 smoke: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile smoke $(ARGS)

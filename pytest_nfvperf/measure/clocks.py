@@ -6,9 +6,13 @@ run.
 
 from __future__ import annotations
 
+import math
 import time
 
+from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+from pytest_nfvperf.ports.machine import Clock
 
 _MOST_ASLEEP_NS = 10_000_000
 """The two clocks are read one after the other, and the host may run somebody else in between."""
@@ -39,6 +43,41 @@ def suspend_reasons(before_ns: int) -> tuple[InvalidReason, ...]:
     if asleep_ns < _MOST_ASLEEP_NS:
         return ()
     return (InvalidReason(Reason.SUSPENDED, f"the machine was suspended for {asleep_ns / 1e9:.1f} s meanwhile"),)
+
+
+class TimeLimit:
+    """Until when a run may measure, by its clock; without ``limit_s`` there is no end.
+
+    Repeats use only what is spare: ``reserved_s`` is what the tests need that have not begun. Whoever begins a test
+    sets it.
+    """
+
+    def __init__(self, limit_s: float | None = None, clock: Clock | None = None) -> None:
+        self.limit_s = limit_s
+        self.reserved_s = 0.0
+        self._clock = clock or SystemClock()
+        self._end_s = math.inf if limit_s is None else self._clock.monotonic() + limit_s
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._end_s - self._clock.monotonic())
+
+    @property
+    def spare_s(self) -> float:
+        return max(0.0, self.left_s - self.reserved_s)
+
+    @property
+    def is_over(self) -> bool:
+        return self.left_s <= 0
+
+    def check(self, needed_s: float = 0.0) -> None:
+        """Raise OutOfTimeError if the run has ended, or ends before so many seconds have passed."""
+        limit, left = format_seconds(self.limit_s or 0.0), format_seconds(self.left_s)
+        if self.is_over:
+            raise OutOfTimeError(f"out of time: the run's limit of {limit} is used up (--nfv-time-limit)")
+        if needed_s > self.left_s:
+            needs = f"this takes {format_seconds(needed_s)}, and {left} of the run's {limit} are left"
+            raise OutOfTimeError(f"out of time: {needs} (--nfv-time-limit)")
 
 
 class VirtualClock:

@@ -10,6 +10,7 @@ from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.observe import goal_ends
 from pytest_nfvperf.model.measure.outcome import (
     NOT_CONFIRMED,
@@ -111,6 +112,7 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
 
 _WHOSE_LOSS = "lost frames, and too little of it was undisturbed to tell whose loss that was"
 _SHORT = "offered {} of it: the generator did not sustain the load"
+_NO_TIME = "out of time before all loads up to {} were tried"
 _GIVEN_UP = "was given up for lost frames that turned out to be the machine's"
 
 
@@ -129,7 +131,7 @@ class _Descent:
 
     Attributes:
         confirmation: the last valid one: it passed, unless none did.
-        open_load: the lowest that the rig left open.
+        open_load: the lowest that the rig, or the time, left open.
         most_fps: what was received in the worst valid trial: no higher load can pass.
         refuted_fps: the lowest load of a valid trial that lost too much.
     """
@@ -138,6 +140,10 @@ class _Descent:
     open_load: _OpenLoad | None = None
     most_fps: float = math.inf
     refuted_fps: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.confirmation is not None and self.confirmation.passed
 
     def open_above(self, confirmation: Confirmation | None) -> str:
         """The load above the confirmed one that the rig left open; "" if a valid trial below it lost too much."""
@@ -168,7 +174,12 @@ class ConfirmationSearch:
         """Confirm the loads of several goals, the strictest first: a load that meets it meets the others."""
         confirmed: dict[str, GoalOutcome] = {}
         stricter: Confirmation | None = None
-        for outcome in sorted(outcomes, key=lambda each: each.goal.loss_ratio):
+        later_s = self.measurer.reserved_s
+        for left, outcome in zip(
+            range(len(outcomes) - 1, -1, -1), sorted(outcomes, key=lambda each: each.goal.loss_ratio), strict=True
+        ):
+            self.measurer.reserved_s = later_s + left * self.duration_s  # a trial of each further goal
+            self.measurer.allow(self.duration_s)
             done = self.confirm(outcome, stricter)
             confirmed[outcome.goal.name] = done
             if done.confirmation is not None and done.confirmation.passed:
@@ -185,14 +196,20 @@ class ConfirmationSearch:
         if found_fps is None:
             return outcome
         down = self._descend(goal, found_fps, POLICY.confirmation_shares[: self.attempts], stricter)
+        no_time = ""
+        if self.measurer.out_of_time() and not down.passed:
+            no_time = _NO_TIME.format(format_fps(found_fps))
+            if stricter is None:
+                self._try_last(goal, found_fps, down)
         confirmation = _higher(down.confirmation, stricter)
-        patient = self.measurer.patience_s > 0 and self.measurer.elapsed_s() < POLICY.retry_lengths * self.duration_s
+        in_time = not self.measurer.out_of_time() and self.measurer.elapsed_s() < POLICY.retry_lengths * self.duration_s
+        patient = self.measurer.patience_s > 0 and in_time
         if confirmation is not None and down.open_above(confirmation) and patient:
             confirmation = _higher(self._retry_above(goal, found_fps, down, confirmation), stricter)
         if confirmation is None and down.open_load is not None:
             return replace(outcome, detail=f"{NOT_CONFIRMED}: {down.open_load.why}")
-        left_open = down.open_above(confirmation)
-        return replace(outcome, confirmation=confirmation, disturbed=left_open, refuted_fps=down.refuted_fps)
+        why = "; ".join(dict.fromkeys(filter(None, (outcome.disturbed, down.open_above(confirmation), no_time))))
+        return replace(outcome, confirmation=confirmation, disturbed=why, refuted_fps=down.refuted_fps)
 
     def _descend(
         self,
@@ -220,6 +237,8 @@ class ConfirmationSearch:
             tried = self._trial_at(goal, load, 0 if retry else self.measurer.repeats_left)
             if isinstance(tried, _OpenLoad):
                 down.open_load, through_fps = tried, tried.through_fps
+                if self.measurer.out_of_time():
+                    break
                 continue
             down.confirmation = tried
             if tried.passed:
@@ -227,6 +246,13 @@ class ConfirmationSearch:
             through_fps = down.most_fps = load * (1 - (tried.loss_ratio or 0.0) + goal.loss_ratio)
             down.refuted_fps = _lowest(down.refuted_fps, tried.load_fps)
         return down
+
+    def _try_last(self, goal: Goal, found_fps: float, down: _Descent) -> None:
+        """One more trial at a load that hardly any disturbance spoils: a bound far below beats none."""
+        self.measurer.allow(self.duration_s)
+        last = self._trial_at(goal, found_fps * POLICY.last_share, 0)
+        if isinstance(last, Confirmation) and last.passed:
+            down.confirmation = last
 
     def _retry_above(self, goal: Goal, found_fps: float, down: _Descent, floor: Confirmation) -> Confirmation:
         """Try the loads between the one that passed and the refuted ones once more; the confirmation that counts."""
@@ -250,7 +276,7 @@ class ConfirmationSearch:
         purpose = f"confirmation of {goal.name}"
         try:
             trial = self.measurer.measure(self.duration_s, load_fps, purpose, repeats, goal.loss_ratio)
-        except InvalidTrialsError as error:
+        except (InvalidTrialsError, OutOfTimeError) as error:
             return _OpenLoad(load_fps, str(error), load_fps)
         result, ratio = trial.result, trial.result.assumed_loss_ratio
         doubt, meets = result.doubt, ratio <= goal.loss_ratio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -105,13 +106,13 @@ class Placement:
     def observed_bands(self) -> ObservedBands | None:
         return observed_bands(self._distances)
 
-    def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
+    def settle(self, generator: Generator, dut: Freezing | None = None, most_s: float = math.inf) -> int | None:
         """Wait for the near band if there is one, and return the round trip, ns; None if it cannot be measured.
 
         Meanwhile ``dut`` is frozen, and its CPUs and the generator's wake one another: a host leaves a busy virtual CPU
         where it is, but places a woken one again, most often near its waker. Hosts leave CPUs apart for seconds, or for
         many minutes. So wait once per far period: after a failed wait, not again until the near band has returned, and
-        then for half as long (``Patience``).
+        then for half as long (``Patience``). ``most_s``: wait no longer.
         """
         trip = self._round_trip(generator)
         if trip is None or not self.is_far(trip):
@@ -119,7 +120,7 @@ class Placement:
             return trip
         if self._gave_up:
             return trip
-        until = self._clock.monotonic() + self._patience.allowed_s
+        until = self._clock.monotonic() + min(most_s, self._patience.allowed_s)
         while trip is not None and self.is_far(trip) and (left := until - self._clock.monotonic()) > 0:
             near = f" (near: {bands.near})" if (bands := self.bands) is not None else ""
             distance = f"it keeps generator and DUT {trip} ns apart{near}"

@@ -11,6 +11,7 @@ from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.profile import MINIMUM_SHARE
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
@@ -34,9 +35,6 @@ always full, and the DUT is the limit. The ceiling is what passes when nothing i
 ABOVE_PLATEAU = 1.5
 """Maximum load of a search over the plateau: a DUT that forwards its plateau loses a third of it. The generator's
 ceiling may be three times the plateau, and on a shared CPU it does not sustain that: seen in 6 of 6 first trials."""
-
-MINIMUM_SHARE = 0.001
-"""Minimum load of a search, as a share of the maximum."""
 
 TRIAL_S = 0.4
 _WARM_UPS = 6
@@ -259,9 +257,11 @@ def plateaus(measurer: LoadMeasurer, limits: Limits) -> tuple[PlateauPoint, ...]
     seconds.
 
     A reading is repeated if the CPUs were apart, or moved, or the generator was the limit. If that does not help, it
-    says so. None is taken if the ceiling is unknown, or ports have a line rate.
+    says so. None is taken if the ceiling is unknown, or ports have a line rate, or the run is out of time.
     """
     ceiling_fps = limits.ceiling_fps
+    if measurer.runner.context.time_limit.is_over:
+        return ()
     if measurer.trials[-1].result.windows is None or limits.line_rate_fps is not None or ceiling_fps is None:
         return ()
     bounds: list[PlateauPoint] = []
@@ -271,6 +271,8 @@ def plateaus(measurer: LoadMeasurer, limits: Limits) -> tuple[PlateauPoint, ...]
             return (point,)
         if point is not None:
             bounds.append(point)
+        if measurer.out_of_time():
+            break
     return median_reading(bounds)
 
 

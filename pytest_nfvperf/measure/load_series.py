@@ -11,6 +11,7 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
@@ -181,15 +182,16 @@ def latency_profile(
 ) -> tuple[LatencyPoint, ...]:
     """Latency at given loads; ``loads`` is ((name, frames/s per direction), ...), e.g. ("50 % of pdr", 2e6).
 
-    If the rig disturbed all trials at a load, its point has no latency and says why.
+    If the rig disturbed all trials at a load, or the time is over, its point has no latency and says why.
     """
     points = []
     for name, load_fps in loads:
         try:
             trial = measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left)
             points.append(latency_point(name, trial))
-        except InvalidTrialsError as error:
-            points.append(_no_latency(name, round(load_fps), error.trials[-1].id, str(error)))
+        except (InvalidTrialsError, OutOfTimeError) as error:
+            trials = error.trials if isinstance(error, InvalidTrialsError) else ()
+            points.append(_no_latency(name, round(load_fps), trials[-1].id if trials else "", str(error)))
     return tuple(points)
 
 

@@ -9,6 +9,7 @@ from pytest_nfvperf.measure.session_watch import SessionWatch
 from pytest_nfvperf.measure.trials import Trial, TrialRunner
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
@@ -36,6 +37,8 @@ class LoadMeasurer:
         patience_s: time left for invalid and inconclusive trials.
         windowed: False if whole trials are judged (measure/limits.py).
         judge_only: the class of a mix whose loss is judged; "": that of all.
+        most_s: how long all of it may take, from ``elapsed_s`` 0 on.
+        reserved_s: of that, for what follows the trials that are measured now.
     """
 
     runner: TrialRunner
@@ -51,10 +54,19 @@ class LoadMeasurer:
     patience_s: float = POLICY.patience_s
     windowed: bool = True
     judge_only: str = ""
+    most_s: float = math.inf
+    reserved_s: float = 0.0
 
     @property
     def repeats_left(self) -> int:
-        return POLICY.long_repeats if self.patience_s > 0 else 0
+        return POLICY.long_repeats if self.patience_s > 0 and not self.out_of_time() else 0
+
+    def out_of_time(self) -> bool:
+        return self.elapsed_s() >= self.most_s - self.reserved_s or self.runner.context.time_limit.is_over
+
+    def allow(self, seconds: float) -> None:
+        """Let so much time be there from now on, whatever was used before: what comes next is part of the plan."""
+        self.most_s = max(self.most_s, self.elapsed_s() + self.reserved_s + seconds)
 
     def measure(
         self,
@@ -66,14 +78,19 @@ class LoadMeasurer:
     ) -> Trial:
         """One valid trial at a load in frames/s per direction; InvalidTrialsError if none within the budget is valid.
 
+        OutOfTimeError if the time for such trials is used up.
+
         ``repeats``: of an invalid or inconclusive trial; None: the profile's, and a few of an inconclusive trial.
         ``give_up_loss``: see TrialSpec.
         """
+        if self.out_of_time():
+            kept = f", and {self.reserved_s:.0f} s of them are for what follows" if self.reserved_s else ""
+            raise OutOfTimeError(f"out of time: {self.elapsed_s():.0f} s of {self.most_s:.0f} s are gone{kept}")
         # refused frames may be those of classes that may lose
         spec = self._spec(duration_s, load_fps, purpose, None if self.judge_only else give_up_loss)
         trial = self._valid(spec, repeats)
         for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
-            if self.patience_s <= 0 or not trial.result.inconclusive:
+            if self.patience_s <= 0 or self.out_of_time() or not trial.result.inconclusive:
                 break
             self.patience_s -= trial.wall_s
             trial = self._valid(spec, repeats)

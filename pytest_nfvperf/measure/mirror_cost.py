@@ -213,7 +213,7 @@ def counted_trial(
     def tolerated(trial: Trial) -> frozenset[Reason]:
         return _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
 
-    return repeat_until_valid(measure, repeats, tolerated)
+    return repeat_until_valid(measure, repeats, live.runner.context.time_limit, tolerated)
 
 
 def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:

@@ -42,6 +42,7 @@ class ReconnectTime(EndFigure):
         if restart is None or reachability is None:
             raise UnavailableError(f"nobody here can restart the datapath {live.datapath_kind!r}, and watch meanwhile")
         between = stream_ends(live, self.ends)
+        self.context.time_limit.check(self.reading_s)
         self.context.progress.trial_started("a restart", 0, self.reading_s, remaining_s)
         found = self._restart_and_watch(live, restart, reachability, between)
         live.deployment.check_alive()

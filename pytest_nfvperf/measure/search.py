@@ -36,7 +36,7 @@ from pytest_nfvperf.measure.trials import InPlaceOf, Trial, as_it_is
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
-from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
 from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import (
     Goal,
@@ -45,10 +45,18 @@ from pytest_nfvperf.model.measure.outcome import (
     Outcome,
     SearchStatus,
 )
-from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.measure.profile import (
+    Profile,
+    after_search_s,
+    estimate_bisection_s,
+    estimate_search_s,
+    latency_s,
+)
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.policy import POLICY
+
+MLRSEARCH = "mlrsearch"
 
 COARSE_WIDTH = 0.02
 """Relative width of a search on a machine that disturbs all the time. On such a host five searches with a width of
@@ -62,6 +70,8 @@ _LOWER_BURST = 0.7
 
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
+
+_NO_TIMEOUT_S = 1e9
 
 _CLASS = optional(NAME)
 _MET_AT_MAXIMUM = "met at the maximum load"
@@ -86,21 +96,45 @@ def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
                 return True
         return False
 
-    low, high, verified = limits.minimum_fps, limits.maximum_fps, False
+    known = _Bisected(limits.minimum_fps, limits.maximum_fps)
     try:
-        if meets(high):
-            return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=int(high), detail=_MET_AT_MAXIMUM)
-        while (high - low) / high > goal.relative_width and high - low > 1:
-            middle = (low + high) / 2
-            if meets(middle):
-                low, verified = middle, True
-            else:
-                high = middle
-        if not verified and not meets(low):
-            return _below_minimum(goal, int(low))
+        if meets(known.high):
+            return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=int(known.high), detail=_MET_AT_MAXIMUM)
+        known.upper = known.high
+        known.narrow(meets, goal.relative_width)
+        if known.lower is None and not meets(known.low):
+            return _below_minimum(goal, int(known.low))
+    except OutOfTimeError as error:
+        return _out_of_time(goal, error, known.lower, known.upper)
     except InvalidTrialsError as error:
         return GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error))
-    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=int(low), upper_fps=int(high))
+    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=int(known.low), upper_fps=int(known.high))
+
+
+@dataclass(slots=True)
+class _Bisected:
+    """The loads between which a binary search goes on; ``lower`` and ``upper``: those of them that were tried."""
+
+    low: float
+    high: float
+    lower: float | None = None
+    upper: float | None = None
+
+    def narrow(self, meets: Callable[[float], bool], relative_width: float) -> None:
+        while (self.high - self.low) / self.high > relative_width and self.high - self.low > 1:
+            middle = (self.low + self.high) / 2
+            if meets(middle):
+                self.low = self.lower = middle
+            else:
+                self.high = self.upper = middle
+
+
+def _out_of_time(goal: Goal, error: OutOfTimeError, lower_fps: float | None, upper_fps: float | None) -> GoalOutcome:
+    """What is known of a goal when the time is over: an interval, or a bound, or nothing."""
+    lower, upper = (None if bound is None else int(bound) for bound in (lower_fps, upper_fps))
+    if lower is not None:
+        return GoalOutcome(goal, SearchStatus.FOUND, lower, upper, detail=str(error), disturbed=str(error))
+    return GoalOutcome(goal, SearchStatus.ABORTED, upper_fps=upper, detail=str(error), disturbed=str(error))
 
 
 def _below_minimum(goal: Goal, upper_fps: int | None) -> GoalOutcome:
@@ -135,10 +169,11 @@ class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
         )
 
 
-def mlr_search(
-    measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits, *, timeout_s: float
-) -> tuple[GoalOutcome, ...]:
-    """Search all goals in one pass; one outcome a goal, in this order. It aborts after ``timeout_s``, and says so."""
+def mlr_search(measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+    """Search all goals in one pass; one outcome a goal, in this order.
+
+    When the measurer is out of time, each has the interval that is known by then.
+    """
     theirs = [
         SearchGoal(
             loss_ratio=goal.loss_ratio,
@@ -155,16 +190,32 @@ def mlr_search(
     config.goals = theirs
     config.min_load = limits.minimum_fps  # first: the package's own default is above a slow line's maximum
     config.max_load = limits.maximum_fps
-    config.search_duration_max = timeout_s
+    config.search_duration_max = _NO_TIMEOUT_S  # the measurer ends it, and keeps what is known
     config.warmup_duration = 0.0  # ours runs before, and may be invalid without harm
+    search = MultipleLossRatioSearch(config)
     try:
-        found = MultipleLossRatioSearch(config).search(_Bridge(measurer), debug=_log.debug)
+        found = search.search(_Bridge(measurer), debug=_log.debug)
     except InvalidTrialsError as error:
         return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error)) for goal in goals)
-    except RuntimeError as error:  # the package's way to say that time ran out
-        detail = f"MLRsearch gave up after {measurer.elapsed_s():.0f} s (limit {timeout_s:.0f} s): {error}"
-        return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=detail) for goal in goals)
+    except OutOfTimeError as error:
+        bounds = [_known_bounds(search, their) for their in theirs]
+        return tuple(_out_of_time(goal, error, *known) for goal, known in zip(goals, bounds, strict=True))
     return tuple(_goal_outcome(goal, found[their]) for goal, their in zip(goals, theirs, strict=True))
+
+
+def _known_bounds(search: MultipleLossRatioSearch, goal: SearchGoal) -> tuple[float | None, float | None]:
+    """The bounds of a goal in a search that did not end, frames/s per direction.
+
+    The upper one is by trials of full length. Without a lower one by those, it is that of the goal's shorter trials,
+    which a confirmation is to check.
+    """
+    target = search.scaling.goal_to_final_target[goal]
+    bounds = search.database.get_relevant_bounds(target=target)
+    lower, upper = bounds.clo, bounds.chi
+    while lower is None and (target := target.preceding) is not None:
+        lower = search.database.get_relevant_bounds(target=target).clo
+    found = (None if bound is None else float(bound) for bound in (lower, upper))
+    return next(found), next(found)
 
 
 def _goal_outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
@@ -263,10 +314,10 @@ class Search:
         def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
             goals = goals_worth_searching(self.profile.goals, measurer.trials)
             goals = tuple(replace(goal, traffic_class=judge_only or "") for goal in goals)
-            return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
+            return mlr_search(measurer, goals, limits)
 
         return self._search(
-            "search.ndr_pdr", live, traffic, "mlrsearch", find, judge_only, latency=latency, sessions=sessions
+            "search.ndr_pdr", live, traffic, MLRSEARCH, find, judge_only, latency=latency, sessions=sessions
         )
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
@@ -294,7 +345,7 @@ class Search:
         ``raise_only``, ``judge_only``: as of ``ndr_pdr``.
         """
         traffic = self._raised("search.throughput", live, traffic, raise_only, judge_only)
-        repeats = {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
+        repeats = self._lossy_repeats
         if algorithm not in repeats:
             raise unknown_word(algorithm, "algorithm", [*repeats])
         goal = replace(
@@ -410,14 +461,11 @@ class Search:
         measurer = loads.measurer
         measurer.judge_only = judge_only or ""
         measurer.watch = None if sessions is None else SessionWatch(sessions)
+        self._allow(measurer, algorithm, latency=latency)
         loads.begin()
-        found = find(measurer, loads.searched)
-        if loads.raised_above_plateau(found):
-            found = find(measurer, loads.searched)
-        ended_at_ceiling = any(at_ceiling(goal, loads.limits.ceiling_fps) for goal in found)
-        if measurer.watch is None and ended_at_ceiling and loads.raised_by_remeasuring():
-            found = find(measurer, loads.searched)
+        found = self._found(loads, find)
         loads.read_again()
+        measurer.reserved_s = latency_s(self.profile) if latency else 0.0
         limits = loads.limits
         goals = tuple(
             mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in found
@@ -438,6 +486,36 @@ class Search:
         if measurer.watch is not None:
             fields |= measurer.watch.judged(goals)
         return self._outcome(loads, algorithm, **fields)
+
+    def _allow(self, measurer: LoadMeasurer, algorithm: str, *, latency: bool) -> None:
+        """Give a search its plan, and for repeats a part of what no other test of the run needs."""
+        if algorithm == MLRSEARCH:
+            goals, searched_s = len(self.profile.goals), estimate_search_s(self.profile, self.profile.goals)
+        else:
+            goals, searched_s = 1, estimate_bisection_s(self.profile, self._lossy_repeats[algorithm])
+        after_s = after_search_s(self.profile, goals, latency=latency)
+        planned_s = searched_s + after_s
+        spare_s = measurer.runner.context.time_limit.spare_s - planned_s
+        measurer.most_s = planned_s + max(0.0, min(planned_s * (self.profile.search_budget - 1), spare_s))
+        measurer.reserved_s = after_s
+
+    @property
+    def _lossy_repeats(self) -> dict[str, int]:
+        """By binary search: how often a lossy trial is repeated."""
+        return {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
+
+    @staticmethod
+    def _found(loads: LoadRange, find: Find) -> tuple[GoalOutcome, ...]:
+        """Search, and again where a limit of the rig has ended the search and turns out to be higher."""
+        measurer = loads.measurer
+        found = find(measurer, loads.searched)
+        if not measurer.out_of_time() and loads.raised_above_plateau(found):
+            found = find(measurer, loads.searched)
+        ended_at_ceiling = any(at_ceiling(goal, loads.limits.ceiling_fps) for goal in found)
+        may_remeasure = measurer.watch is None and not measurer.out_of_time()
+        if ended_at_ceiling and may_remeasure and loads.raised_by_remeasuring():
+            found = find(measurer, loads.searched)
+        return found
 
     def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
         traffic = self._in_place_of(traffic)
@@ -461,6 +539,8 @@ class Search:
         name, load = goals[-1].goal.name, goals[-1].reported_fps
         if load is None:
             return ()
+        measurer.reserved_s = 0.0
+        measurer.allow(latency_s(self.profile))
         loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]
         return latency_profile(measurer, loads, self.profile.latency_trial_s)
 

@@ -279,7 +279,7 @@ class Soaker:
             watched, trial_id = self._soak_at(live, spec, also, sample_s, may_give_up=len(loads) > 1)
             soak = watched.summary()
             following = _next_try(loads, sample_s, soak, given_up=watched.given_up)
-            if following is None:
+            if following is None or length_s > self.context.time_limit.spare_s:
                 break
             loads, sample_s = following
         outcome = Outcome(

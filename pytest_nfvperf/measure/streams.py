@@ -158,6 +158,7 @@ class EndTimes(EndFigure, Generic[Spec, Result]):
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """ConfigError for unknown ends; TestbedError if the tool gave no figures."""
         between, context = stream_ends(live, self.ends), self.context
+        context.time_limit.check(self.spec.duration_s)
         context.progress.trial_started(self.name, 0, self.spec.duration_s, remaining_s)
         started = context.clock.monotonic()
         if self.accounting is not None:
@@ -318,7 +319,9 @@ class StreamRunner:
         """
         spec = self._with_cpus(spec)
         between = stream_ends(live, ends)
-        run = repeat_until_valid(partial(self._once, live, spec, between, remaining_s), self.repeats)
+        run = repeat_until_valid(
+            partial(self._once, live, spec, between, remaining_s), self.repeats, self.context.time_limit
+        )
         # Once a kind of run: the same streams again under the profiler, without their counts.
         kind = (live.topology, live.dut, spec)
         if self.profile is not None and kind not in self._profiled:
@@ -334,6 +337,7 @@ class StreamRunner:
         remaining_s: float | None,
         repeat_of: str | None,
     ) -> StreamRun:
+        self.context.time_limit.check(spec.run_s)
         purpose = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
         self.context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
         started, before, asleep_ns = self.context.clock.monotonic(), live.counters(), suspended_ns()

@@ -260,6 +260,10 @@ class Study:
             figure.compare_profiles(per, outcomes)
         return outcomes
 
+    def _budget_s(self) -> float:
+        """The profile's, as far as no other test of the run needs that time."""
+        return min(self.profile.comparison_budget_s, self._context.time_limit.spare_s)
+
     def _sending_instead(self, subjects: Sequence[Subject], figure: Figure) -> tuple[Sequence[Subject], Figure]:
         """The same with the traffic of ``--nfv-traffic``, if there is one and the figure can send another one."""
         instead = self._context.in_place_of
@@ -286,7 +290,7 @@ class Study:
             len(work.subjects),
             lambda _: None,  # each deployment removes the one before
             take,
-            Schedule(self.profile.comparison_repeats, self.profile.comparison_budget_s),
+            Schedule(self.profile.comparison_repeats, self._budget_s()),
             enough=lambda so_far: self._all_decided(work, so_far),
             elapsed_s=work.elapsed_s,
         )
@@ -340,7 +344,7 @@ class Study:
             len(copies),
             begin_block,
             take,
-            Schedule(FEWEST_BLOCKS, self.profile.comparison_budget_s, self.profile.comparison_turns),
+            Schedule(FEWEST_BLOCKS, self._budget_s(), self.profile.comparison_turns),
             enough=lambda so_far: self._all_decided(work, so_far),
             elapsed_s=work.elapsed_s,
             give_up=lambda so_far: _should_grow(figures[0], work, so_far),

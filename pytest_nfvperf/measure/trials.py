@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
+from pytest_nfvperf.measure.clocks import TimeLimit, suspend_reasons, suspended_ns
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RunLocations
 from pytest_nfvperf.measure.validity import (
     LINK_LOSSES,
@@ -192,6 +192,7 @@ class Context:
         place: the topology that a runner of trials is for.
         placement: None if the DUT's CPUs are not known.
         dut: is frozen while ``placement`` waits; None if it cannot be.
+        time_limit: of the run.
         virtual: time is a count of instructions.
         in_place_of: what is sent instead of a test's own traffic (``--nfv-traffic``).
     """
@@ -207,6 +208,7 @@ class Context:
     place: DeployedOn | None = None
     placement: Placement | None = None
     dut: Freezing | None = None
+    time_limit: TimeLimit = field(default_factory=TimeLimit)
     virtual: bool = False
     patience: Patience = field(default_factory=Patience)
     in_place_of: InPlaceOf = as_it_is
@@ -307,7 +309,8 @@ class TrialRunner:
                 before()
             return self.run_once(spec, remaining_s, repeat_of=repeat_of)
 
-        return repeat_until_valid(measure, self.repeats if repeats is None else min(repeats, self.repeats))
+        most = self.repeats if repeats is None else min(repeats, self.repeats)
+        return repeat_until_valid(measure, most, self.context.time_limit)
 
     def run_once(
         self,
@@ -325,12 +328,13 @@ class TrialRunner:
         ``execute``: runs it instead of ``run_trial``, and judges a long trial by intervals. ``also``: further reasons
         against the trial. ``begins``: called when the generator is about to send, which may be seconds later, after a
         wait for the host. ``anywhere``: the load is sustained wherever the CPUs are, so do not wait for the near band,
-        and ignore moves.
+        and ignore moves. OutOfTimeError if the run ends before the trial would.
         """
+        self.context.time_limit.check(spec.duration_s)
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
-        distance_ns = None if anywhere else self._placement.settle(self.generator, self.context.dut)
+        distance_ns = None if anywhere else self._settled()
         if spec.window_s is not None and isinstance(self.generator, WatchesPollers):
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
             known = (collector for collector in self.collectors if isinstance(collector, KnowsPollers))
@@ -368,6 +372,10 @@ class TrialRunner:
         self.progress.trial_finished(result.own_loss_ratio, result.valid)
         self.quiet_wait.after(result)
         return trial
+
+    def _settled(self) -> int | None:
+        """The round trip between generator and DUT, ns, after a wait for near CPUs that the run can spare."""
+        return self._placement.settle(self.generator, self.context.dut, self.context.time_limit.spare_s)
 
     def _keep(self, trial: Trial) -> None:
         self.context.trials[trial.id] = trial

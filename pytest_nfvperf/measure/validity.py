@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from pytest_nfvperf.measure.clocks import TimeLimit
 from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.errors import GeneratorError, InconclusiveError
 from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
@@ -69,7 +70,7 @@ Measured = TypeVar("Measured", bound=Measurement)
 class InvalidTrialsError(InconclusiveError):
     """No valid trial within the budget: the rig was too disturbed to measure the DUT."""
 
-    def __init__(self, trials: Sequence[Measurement]) -> None:
+    def __init__(self, trials: Sequence[Measurement], *, out_of_time: bool = False) -> None:
         self.trials = tuple(trials)
         codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
         self.codes = tuple(codes)
@@ -77,19 +78,23 @@ class InvalidTrialsError(InconclusiveError):
         last = trials[-1]
         row = "the only trial was" if len(trials) == 1 else f"{len(trials)} trials in a row were"
         reasons = "; ".join(map(str, last.result.invalid))
-        super().__init__(f"{row} invalid ({self.counted}); the last, {last.id}: {reasons}")
+        super().__init__(
+            f"{row} invalid ({self.counted}); the last, {last.id}: {reasons}"
+            + "; out of time for another" * out_of_time
+        )
 
 
 def repeat_until_valid(
     measure: Callable[[str | None], Measured],
     repeats: int,
+    time_limit: TimeLimit,
     tolerated: Callable[[Measured], frozenset[Reason]] = lambda _: frozenset(),
 ) -> Measured:
     """Measure until nothing makes a measurement invalid; InvalidTrialsError if no repeat within the budget is valid.
 
     The budget is a number of disturbed trials, and a time for those during which only a CPU moved. A disturbance by the
     DUT or the rig returns in each repeat. A host that moved CPUs then leaves them for seconds or minutes, in which a
-    trial is as good as any.
+    trial is as good as any. None is repeated in time that other tests of the run need.
 
     ``measure``: its argument is the id of the invalid trial that it repeats, None at first. ``tolerated``: reasons that
     do not make this one invalid.
@@ -106,6 +111,8 @@ def repeat_until_valid(
             moved, moved_s = moved + 1, moved_s + found.wall_s
         if len(disturbed) - moved > repeats:
             raise InvalidTrialsError(disturbed)
+        if not time_limit.spare_s:
+            raise InvalidTrialsError(disturbed, out_of_time=True)
 
 
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:

@@ -87,6 +87,10 @@ class GeneratorError(TestbedError):
     """The traffic generator refused, died or stopped answering."""
 
 
+class OutOfTimeError(InconclusiveError):
+    """The time limit of the run, or of one measurement, is used up: what is known by then is all there will be."""
+
+
 class UnavailableError(NfvperfError):
     """This machine or testbed lacks what a test needs. The plugin skips the test, with the message as the reason."""
 

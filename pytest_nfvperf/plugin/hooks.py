@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
 """By option: a runner of the same command elsewhere. It returns the exit status; None: go on here."""
+LIMITED = "nfvperf-time-limit"
 NOT_LOADED = (
     "this fixture needs pytest_nfvperf's plugin, which pytest did not load: leave out `-p no:nfvperf`, or, where "
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, add `-p pytest_nfvperf.plugin.hooks`"
@@ -140,6 +141,10 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     selection.refuse_other_plugins(config, measuring)
     selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     selection.sort_suites(config, items)
+    if session_of(config).time_limit.limit_s is not None:
+        from pytest_nfvperf.plugin.time_limit import put_judged_first  # noqa: PLC0415 - only with a limit
+
+        put_judged_first(items, session_of(config))
     selected = [item for item in items if is_measuring(item)]
     selection.check_before_run(config, measuring, selected, session_of(config))
     worker.report_places(config, items, session_of(config))
@@ -182,6 +187,12 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     from pytest_nfvperf.plugin.phases import LoggedReports  # noqa: PLC0415 - only with evidence
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
+    if session_of(config).time_limit.limit_s is not None:
+        from pytest_nfvperf.plugin.time_limit import LimitedRun  # noqa: PLC0415 - only with a limit
+
+        lines = config.pluginmanager.get_plugin(RESULT_LINES)
+        earlier_s = lines.earlier() if isinstance(lines, ResultLines) else {}
+        config.pluginmanager.register(LimitedRun(session_of(config), session.items, earlier_s), LIMITED)
     return None
 
 
@@ -191,6 +202,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     from pytest_nfvperf.plugin import phases, worker  # noqa: PLC0415
 
+    limited = item.config.pluginmanager.get_plugin(LIMITED)
+    if limited is not None and not limited.begins(item):
+        return (yield)
     session = session_of(item.config)
     worker.wait_for_turn(item, session)
     phases.begin(item, session)

@@ -26,10 +26,13 @@ CHOICES = {
 }
 """Default and values of each option that is a choice. The parser does not check them: it would end the run before any
 hook, and without evidence."""
+TIME_LIMIT = "nfv_time_limit"
+"""The ini option for the time limit."""
 SUITE_ORDER = "nfv_suite_order"
 """The ini option for the order of suites."""
 TESTBEDS = "nfv_testbed"
 """The ini option for testbeds."""
+_LEAST_LIMIT_S = 10
 _MOST_DIGITS = 9
 """A longer number of repeats is a typing error."""
 
@@ -70,6 +73,11 @@ _OPTIONS = {
         "profile",
         "measuring profile: how long and how often to measure. It is not a traffic profile, as TRex has them: "
         "give these to --nfv-traffic (default: %(default)s)",
+    ),
+    "time-limit": _text(
+        "TIME",
+        "end the run after this time, such as '10 min': repeats and waits use only what other tests do not need, and "
+        "tests that have not begun by then are named, and nothing is accepted (default: none; smoke 10 min)",
     ),
     "sla": _several(
         "FILE",
@@ -122,7 +130,7 @@ _OPTIONS = {
         "write the evidence as a page at the end of the run. `nfvperf report` does it later (default: %(default)s)",
     ),
     "soak-duration": _text(
-        "TIME", "duration of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 30 s, 15 min, 12 h)"
+        "TIME", "duration of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 20 s, 15 min, 12 h)"
     ),
     "soak-load": _text(
         "LOAD",
@@ -146,9 +154,10 @@ _OPTIONS = {
 
 INI_KEYS = {
     SUITE_ORDER: "folders and files of suites that run first, in this order",
+    TIME_LIMIT: "time limit of a run, as for `--nfv-time-limit`, which replaces it: `nfv_time_limit = 10 min`",
     TESTBEDS: "testbed files, as for `--nfv-testbed`, which replaces them. Their paths are relative to the ini file",
 }
-"""Keys of pytest's ini file, each a list, with their help."""
+"""Keys of pytest's ini file, each a list of words, with their help."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -189,6 +198,7 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
             "compare_rounds": _count(config, "rounds", virtual=True),
             "compare_blocks": _count(config, "blocks", virtual=False),
         }
+        parsed["time_limit_s"] = _time_limit(config)
         if (wait_s := _seconds(config, "wait", "30 min", "how long to wait")) is not None:
             parsed["wait_s"] = wait_s
         parsed["resume"] = _resumed(config, choices["profile"])
@@ -274,9 +284,18 @@ def _refuse_missing_labels(config: pytest.Config) -> None:
         )
 
 
-def _seconds(config: pytest.Config, name: str, example: str, what: str) -> float | None:
-    """The value of an option in seconds; None where it is not given."""
-    text: str | None = config.getoption(f"--nfv-{name}")
+def _time_limit(config: pytest.Config) -> float | None:
+    """The limit of the command line, or else of the ini file, s; None for the profile's."""
+    in_file = " ".join(config.getini(TIME_LIMIT))
+    limit_s = _seconds(config, "time-limit", "10 min", "the time limit of a run", in_file)
+    if limit_s is not None and limit_s < _LEAST_LIMIT_S:
+        raise pytest.UsageError(f"--nfv-time-limit: no test ends within {limit_s:g} s: write at least '10 s'")
+    return limit_s
+
+
+def _seconds(config: pytest.Config, name: str, example: str, what: str, otherwise: str = "") -> float | None:
+    """The value of an option, or else ``otherwise``, in seconds; None where neither is given."""
+    text: str | None = config.getoption(f"--nfv-{name}") or otherwise or None
     if text is None:
         return None
     from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - 8 ms, only when measuring

@@ -10,6 +10,7 @@ a file or a pipe. Workers of xdist attach their findings to their reports, so th
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import time
 import traceback
@@ -346,9 +347,9 @@ class ResultLines:
 
             self._widest = max(len(short_node_id(item.nodeid)) for item in measuring)
             self._measuring = [item.nodeid for item in measuring]
-            self._expected = self._earlier()
+            self._expected = self.earlier()
 
-    def _earlier(self) -> dict[str, float]:
+    def earlier(self) -> dict[str, float]:
         """Seconds of each test, the last time it ran here."""
         kept = self._cache.get(_SECONDS, {}) if self._cache is not None else {}
         pairs = kept.items() if isinstance(kept, dict) else ()
@@ -364,7 +365,7 @@ class ResultLines:
         if self._took and self._cache is not None:
             with parts_of(self._config).isolated("the times of tests cannot be kept for the next run"):
                 took = {storable(node): seconds for node, seconds in self._took.items()}
-                self._cache.set(_SECONDS, {**self._earlier(), **took})
+                self._cache.set(_SECONDS, {**self.earlier(), **took})
 
     @pytest.hookimpl
     def pytest_runtest_logstart(self) -> None:
@@ -444,3 +445,37 @@ class ResultLines:
                     terminal.write(piece, **markup)
                 terminal.write("\n")
         terminal.flush()
+
+
+# The report of a run in virtual time: the host writes it after the guest has ended. In the guest importing the charts'
+# libraries takes half a minute. So the run there only says where its report will be, and leaves a note in the shared
+# folder.
+
+NOTE = "NFVPERF_REPORT_NOTE"
+"""Environment variable of the run in the guest: the file in which it notes its directory."""
+PAGE = "report.html"
+
+
+def is_left_to_host() -> bool:
+    return NOTE in os.environ
+
+
+def leave_to_host(run_dir: Path) -> Path:
+    """Leave a note for the host; returns the path of the future report."""
+    Path(os.environ[NOTE]).write_text(str(run_dir), encoding="utf-8")
+    return run_dir / PAGE
+
+
+def write_noted(note: Path, rootpath: Path) -> None:
+    """Write the report that a run in a guest left to its host. ``note``: the file that ``NOTE`` named there."""
+    if not note.exists():
+        return
+    # Every pytest run imports this module, and these take a second.
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
+
+    run_dir, parts = Path(note.read_text(encoding="utf-8")), EndParts()
+    with parts.isolated("the report cannot be written", f"then: nfvperf report {run_dir}"):
+        write_report(read_run(run_dir), run_dir, rootpath, note=parts.note)
+    for line in parts.unshown():
+        print(f"nfvperf: {line}", file=sys.stderr)

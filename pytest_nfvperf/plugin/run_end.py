@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.plugin.output import protect_end, terminal_of
-from pytest_nfvperf.plugin.report_later import is_left_to_host
+from pytest_nfvperf.plugin.output import is_left_to_host, protect_end, terminal_of
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession

@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
 from pytest_nfvperf.adapters.report.run_facts import describe_testbed
 from pytest_nfvperf.adapters.report.summary_table import run_table
-from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary
+from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary, short_node_id
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import folded, storable
@@ -39,8 +39,7 @@ from pytest_nfvperf.model.evidence.conclusion import (
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.measure.profile import SMOKE
-from pytest_nfvperf.plugin.output import EndParts, Terminal, other_results, parts_of
-from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
+from pytest_nfvperf.plugin.output import EndParts, Terminal, is_left_to_host, leave_to_host, other_results, parts_of
 from pytest_nfvperf.plugin.resume import resumed_name
 from pytest_nfvperf.plugin.run_state import (
     MISTAKE,
@@ -273,6 +272,13 @@ def skipped_lines(run: RunEvidence) -> list[str]:
     return [f"{count} test{'s' if count > 1 else ''} skipped: {reason}" for reason, count in reasons.items()]
 
 
+def not_begun_lines(run: RunEvidence, conclusion: RunConclusion) -> list[str]:
+    """The tests that a time limit kept from being begun, in one line."""
+    names = [short_node_id(test.node_id) for test in conclusion.tests if test.fate is Fate.NOT_RUN]
+    limited = any(end.time_limit_s is not None for end in run.ends.values())
+    return [f"not begun, out of time: {', '.join(names)}"] if limited and names else []
+
+
 def summary(
     terminal: Terminal,
     run_dir: Path,
@@ -294,7 +300,7 @@ def summary(
             terminal.write_line(table)
     _write(terminal, lines_of_test(listed_in_summary(conclusion.tests)))
     # The user must see what was not measured.
-    notes = (*describe_testbed(run), *skipped_lines(run), *run.problems, *leftovers)
+    notes = (*describe_testbed(run), *skipped_lines(run), *not_begun_lines(run, conclusion), *run.problems, *leftovers)
     _write(terminal, [f"nfvperf: {line}" for line in notes], yellow=True)
     with parts.isolated("what the machine did cannot be shown"):
         did = run.machine.did

@@ -42,7 +42,7 @@ class Options:
         packs: SLA packs that replace it, by name: "published:S1".
         results: parent of the runs' result directories.
         report: render the HTML page at the end.
-        soak_duration_s: None for the profile's.
+        time_limit_s, soak_duration_s: None for the profile's.
         resume: directory of the run to continue; None for a new run.
         compare: the sides; None in a run that compares none.
         compare_rounds: None: as many as needed.
@@ -61,6 +61,7 @@ class Options:
     plan: bool
     inconclusive: str
     report: bool
+    time_limit_s: float | None = None
     soak_duration_s: float | None = None
     soak_load: SoakLoad = field(default_factory=SoakLoad)
     record: Path | None = None

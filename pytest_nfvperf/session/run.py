@@ -37,6 +37,7 @@ from pytest_nfvperf.backends.base import Abandons, Backend, SharesMachine
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.measure.clocks import TimeLimit
 from pytest_nfvperf.measure.cpu_placement import DeployedOn
 from pytest_nfvperf.measure.instructions import check_time
 from pytest_nfvperf.measure.limits import Limits
@@ -50,7 +51,7 @@ from pytest_nfvperf.measure.study import Decided, Study
 from pytest_nfvperf.measure.trials import Context, Recorder, as_it_is
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
-from pytest_nfvperf.model.evidence.conclusion import TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion, out_of_time
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     RunData,
@@ -173,6 +174,7 @@ class NfvSession:
         test_file: file of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak: the run ends after this test; "" without one.
         rig_suspect: a signal interrupted work on the testbed; whoever begins a test replaces the rig.
+        time_limit: of the run, from now on. ``not_begun``: how many tests it kept from being begun.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
         comparison: None unless the run compares sides.
         resumes: evidence files of killed processes whose run this one continues.
@@ -196,6 +198,10 @@ class NfvSession:
         self.profile: Profile = PROFILES[options.profile]
         if options.soak_duration_s is not None:
             self.profile = replace(self.profile, soak_s=options.soak_duration_s)
+        if options.time_limit_s is not None:
+            self.profile = replace(self.profile, time_limit_s=options.time_limit_s)
+        limited = options.compare is None and not (options.plan or options.virtual_time)
+        self.time_limit = TimeLimit(self.profile.time_limit_s if limited else options.time_limit_s, backend.clock)
         self.slas = Slas(options)
         self.measured = MeasuredSubjects()
         self.deployed: dict[DeployedOn, TopologyData] = {}
@@ -203,6 +209,7 @@ class NfvSession:
         self.rig_suspect = False
         self.test_file: Path | None = None
         self.selected: tuple[str, ...] | None = None
+        self.not_begun = 0
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
         self.resumes: tuple[str, ...] = ()
@@ -262,7 +269,14 @@ class NfvSession:
     def _context(self) -> Context:
         instead = as_it_is if self.traffic is None else self.traffic.in_place_of
         virtual = self.options.virtual_time
-        return Context(self.recorder, self._progress, self.backend.clock, virtual=virtual, in_place_of=instead)
+        return Context(
+            self.recorder,
+            self._progress,
+            self.backend.clock,
+            time_limit=self.time_limit,
+            virtual=virtual,
+            in_place_of=instead,
+        )
 
     @property
     def rig(self) -> Rig:
@@ -491,7 +505,10 @@ class NfvSession:
         del self.recorder
         with ExitStack() as ending:
             ending.callback(recorder.close)
-            ending.callback(recorder.emit, RunEndData(exit_status, seconds, dict(+self._statuses), reason))
+            limit_s = self.time_limit.limit_s if self.not_begun else None
+            if limit_s is not None:
+                reason = reason or out_of_time(self.not_begun, limit_s)
+            ending.callback(recorder.emit, RunEndData(exit_status, seconds, dict(+self._statuses), reason, limit_s))
             bands = self._rig.observed_bands if self._rig is not None else None
             if bands is not None and self._run_data is not None:
                 recorder.emit(with_bands(self._run_data, bands))

@@ -15,8 +15,8 @@ from pytest_nfvperf.extend import BgpSpeaker
 def test_soak(phy2phy: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
     """S1's endurance run: 64-byte frames at 4 Mpps per direction (quick: 2), or less where that is too much.
 
-    Steps: build port - bridge - port; learn; warm up; send for the profile's time (30 s, 15 min, 12 h), sampling
-        generator, PMDs, ports, OpenFlow, CPU and memory each second.
+    Steps: build port - bridge - port; learn; warm up; send for the profile's time (20 s, 15 min, 12 h), sampling
+        generator, PMDs, ports, OpenFlow, CPU and memory each second or two.
     Verify: the SLA on loss, on the trend of the received rate, on growing memory and on missing samples; the trends
         of latency and cycles are told.
     """

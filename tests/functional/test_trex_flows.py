@@ -22,8 +22,8 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root
-from tests.measured.test_trex_cables import move_into
 from tests.functional.trex_support import needs_trex, trex_in
+from tests.measured.test_trex_cables import move_into
 
 pytestmark = [needs_root, needs_trex]
 

@@ -12,7 +12,7 @@ from user_project import SUITE as SEARCHES
 from pytest_nfvperf.adapters.report import html  # noqa: F401 - numpy cannot be loaded again after a run in-process
 from pytest_nfvperf.adapters.vnf import guest_kernel as tools
 from pytest_nfvperf.plugin.options import read_options
-from pytest_nfvperf.plugin.report_later import NOTE, write_noted
+from pytest_nfvperf.plugin.output import NOTE, write_noted
 
 SUITE = """
 from pytest_nfvperf import Subject, Traffic, phy2phy

@@ -18,6 +18,7 @@ from pytest_nfvperf.model.measure.profile import (
     TRIAL_OVERHEAD_S,
     estimate_search_s,
     estimate_search_trials,
+    plan_search_s,
 )
 
 
@@ -30,11 +31,11 @@ def test_defaults_of_the_measuring_method():
     """docs/explanation/measuring-method.md's table, for what a gate rests on."""
     assert (GATE.final_trial_s, GATE.duration_sum_s, GATE.relative_width, GATE.exceed_ratio) == (1, 21, 0.005, 0.5)
     assert [(goal.name, goal.loss_ratio) for goal in GATE.goals] == [("ndr", 0.0), ("pdr", 0.005)]
-    assert [profile.confirmation_s for profile in (QUICK, GATE, FULL, SOAK)] == [2, 60, 60, 60]
+    assert [profile.confirmation_s for profile in (QUICK, GATE, FULL, SOAK)] == [1, 60, 60, 60]
     assert [profile.rfc2544_trial_s for profile in (QUICK, GATE, FULL)] == [0.5, 60, 60]
-    assert [profile.soak_s for profile in (QUICK, GATE, FULL, SOAK)] == [30, 900, 43_200, 43_200]
-    assert (QUICK.final_trial_s, QUICK.duration_sum_s) == (0.5, 2)
-    assert QUICK.relative_width == GATE.relative_width, "quick is shorter, not coarser"
+    assert [profile.soak_s for profile in (QUICK, GATE, FULL, SOAK)] == [20, 900, 43_200, 43_200]
+    assert (QUICK.final_trial_s, QUICK.duration_sum_s) == (0.5, 1.5)
+    assert QUICK.relative_width == 0.01, "the first step of a confirmation, which decides the figure"
     assert GATE.latency_loads == (0.1, 0.5, 0.9)
     assert GATE.loss_curve_step <= 0.1, "RFC 2544 section 26.3"
     assert GATE.rfc2544_residual_s == 2, "RFC 2544 section 23"
@@ -45,7 +46,8 @@ def test_goals_carry_the_profile(profile):
     for goal in profile.goals:
         assert goal.duration_sum_s == profile.duration_sum_s
         assert goal.initial_trial_s <= goal.final_trial_s <= goal.duration_sum_s
-    assert estimate_search_s(profile, profile.goals) < profile.search_timeout_s
+    assert estimate_search_s(profile, profile.goals) < plan_search_s(profile) < plan_search_s(profile, latency=True)
+    assert profile.search_budget > 1, "a quiet machine has the time of the plan, and a disturbed one more"
 
 
 def test_profiles_are_frozen():

@@ -185,7 +185,7 @@ class NeverOffers(FakeGenerator):
 
 def test_no_search_finds_a_load_that_was_never_offered() -> None:
     measurer = measurer_on(NeverOffers(50e6, ceiling_fps=2e6))
-    (ndr,) = mlr_search(measurer, [NDR], LoadLimits(10_000, 10e6), timeout_s=1e6)
+    (ndr,) = mlr_search(measurer, [NDR], LoadLimits(10_000, 10e6))
     assert ndr.load_fps is not None
     assert ndr.load_fps <= 2e6 / (1 - POLICY.most_not_offered)
     assert measurer.disturbed_loads

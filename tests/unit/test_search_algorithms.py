@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -74,7 +75,7 @@ def measurer_on(generator: FakeGenerator, **kwargs) -> LoadMeasurer:
 @settings(max_examples=20, deadline=None)
 @given(st.floats(50_000, 9.5e6))
 def test_mlrsearch_brackets_the_capacity_within_its_width(capacity):
-    ndr, pdr = mlr_search(measurer_on(FakeGenerator(capacity)), (NDR, PDR), LIMITS, timeout_s=1e6)
+    ndr, pdr = mlr_search(measurer_on(FakeGenerator(capacity)), (NDR, PDR), LIMITS)
 
     assert (ndr.status, pdr.status) == (SearchStatus.FOUND, SearchStatus.FOUND)
     assert capacity * (1 - 0.011) <= ndr.load_fps <= capacity + 1
@@ -103,7 +104,7 @@ def test_a_search_comes_down_to_what_the_generator_can_send_however_many_loads_t
     """Seen: a search among 10,000 flows, for which the rig's ceiling was not made, ended as aborted."""
     generator = FakeGenerator(50e6, ceiling_fps=tail_fps)
     measurer = measurer_on(generator)
-    ndr, pdr = mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=1e6)
+    ndr, pdr = mlr_search(measurer, (NDR, PDR), LIMITS)
 
     assert (ndr.status, pdr.status) == (SearchStatus.FOUND, SearchStatus.FOUND)
     assert tail_fps * 0.94 <= ndr.load_fps <= tail_fps * 1.06
@@ -112,8 +113,8 @@ def test_a_search_comes_down_to_what_the_generator_can_send_however_many_loads_t
 
 
 def test_mlrsearch_at_the_maximum_and_below_the_minimum():
-    (top,) = mlr_search(measurer_on(FakeGenerator(50e6)), (NDR,), LIMITS, timeout_s=1e6)
-    (bottom,) = mlr_search(measurer_on(FakeGenerator(5e6, loss_ratio=0.01)), (NDR,), LIMITS, timeout_s=1e6)
+    (top,) = mlr_search(measurer_on(FakeGenerator(50e6)), (NDR,), LIMITS)
+    (bottom,) = mlr_search(measurer_on(FakeGenerator(5e6, loss_ratio=0.01)), (NDR,), LIMITS)
 
     assert top.status is SearchStatus.AT_MAXIMUM
     assert bottom.status is SearchStatus.BELOW_MINIMUM
@@ -140,7 +141,7 @@ def test_invalid_trials_are_repeated_and_never_counted():
 
 
 def test_a_rig_that_is_never_valid_aborts_and_says_why():
-    (found,) = mlr_search(measurer_on(FakeGenerator(4e6, invalid_every=1)), (NDR,), LIMITS, timeout_s=1e6)
+    (found,) = mlr_search(measurer_on(FakeGenerator(4e6, invalid_every=1)), (NDR,), LIMITS)
 
     assert found.status is SearchStatus.ABORTED
     assert found.load_fps is None
@@ -166,11 +167,25 @@ def test_a_load_that_the_rig_cannot_measure_bounds_the_search_from_above(search)
     assert measurer.disturbed_loads[0].startswith("5.00 Mpps: 3 trials in a row were invalid (skipped_frames")
 
 
-def test_a_search_that_takes_too_long_aborts_and_says_so():
-    (found,) = mlr_search(measurer_on(FakeGenerator(4e6)), (NDR,), LIMITS, timeout_s=1e-9)
+def test_a_search_that_is_out_of_time_ends_with_the_interval_that_it_knows():
+    measurer = measurer_on(FakeGenerator(4e6))
+    measurer.most_s = 8.0  # it takes 11
 
-    assert found.status is SearchStatus.ABORTED
-    assert "MLRsearch gave up after" in found.detail
+    (found,) = mlr_search(measurer, (NDR,), LIMITS)
+
+    assert found.status is SearchStatus.FOUND
+    assert found.load_fps < 4e6 < (found.upper_fps or math.inf)
+    assert found.disturbed.startswith("out of time")
+
+
+def test_a_search_that_is_out_of_time_at_once_finds_nothing():
+    measurer = measurer_on(FakeGenerator(4e6))
+    measurer.most_s = 0.0
+
+    (found,) = mlr_search(measurer, (NDR,), LIMITS)
+
+    assert (found.status, found.load_fps, found.upper_fps) == (SearchStatus.ABORTED, None, None)
+    assert found.detail.startswith("out of time")
 
 
 def test_tst009_forgives_what_rfc2544_does_not():

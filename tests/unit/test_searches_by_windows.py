@@ -97,7 +97,7 @@ def _counts(way: object, intended: int, refused: int, dropped: int) -> Direction
 
 def goals_on(generator: OnASharedHost) -> tuple[LoadMeasurer, dict[str, float | None]]:
     measurer = measurer_on(generator)
-    found = mlr_search(measurer, [_short(NDR), _short(PDR)], LIMITS, timeout_s=3600)
+    found = mlr_search(measurer, [_short(NDR), _short(PDR)], LIMITS)
     return measurer, {goal.goal.name: goal.load_fps for goal in found}
 
 
@@ -122,7 +122,7 @@ def test_what_the_search_finds_does_not_depend_on_the_host(shared: float) -> Non
 def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
     for shared in (0.0, 0.3):
         measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared, drops=0.01))
-        (ndr,) = mlr_search(measurer, [_short(NDR)], LIMITS, timeout_s=3600)
+        (ndr,) = mlr_search(measurer, [_short(NDR)], LIMITS)
         assert ndr.status is SearchStatus.BELOW_MINIMUM
         point = loss_point(measurer.measure(1.0, 1e6, "fixed load"))
         assert point.loss_ratio == pytest.approx(0.01, rel=0.01)
@@ -167,7 +167,7 @@ def test_an_ignored_trial_needs_no_patience() -> None:
 
 def test_a_confirmation_tells_both_losses() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.2))
-    found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
+    found = mlr_search(measurer, [_short(PDR)], LIMITS)
     (pdr,) = ConfirmationSearch(measurer, 5.0, attempts=3).confirm_all(found)
     confirmation = pdr.confirmation
     assert confirmation is not None
@@ -297,7 +297,7 @@ def test_a_short_trial_is_no_confirmation() -> None:
             return replace(super().simulated(spec), given_up=spec.give_up_loss is not None)
 
     measurer = measurer_on(GivesUp(CAPACITY))
-    found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
+    found = mlr_search(measurer, [_short(PDR)], LIMITS)
     (pdr,) = ConfirmationSearch(measurer, 5.0, attempts=2).confirm_all(found)
     assert pdr.confirmation is None
     assert pdr.detail.startswith("not confirmed: trial-")

@@ -48,7 +48,7 @@ def searched(also_in: str = "", session: Session | None = None) -> tuple[Session
     generator.session, generator.also_in = session or Session(), also_in
     measurer = measurer_on(generator)
     measurer.watch = SessionWatch(generator.session)
-    goals = ConfirmationSearch(measurer, 5.0).confirm_all(mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=600))
+    goals = ConfirmationSearch(measurer, 5.0).confirm_all(mlr_search(measurer, (NDR, PDR), LIMITS))
     return generator.session, Outcome((), "mlrsearch", 64.0, 2, goals, **measurer.watch.judged(goals))
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
 from pytest_nfvperf.adapters.evidence.writer import is_being_written
+from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import counted
 from pytest_nfvperf.model.evidence.conclusion import (
@@ -403,7 +404,10 @@ def conclude(run: RunEvidence) -> RunConclusion:
     tests = [facts_by_test(test, run) for test in run.tests.values() if test.node_id]
     selected = dict.fromkeys(node_id for one in run.runs.values() for node_id in one.selected or ())
     running = ended is None and bool(run.being_written)
+    limit_s = next((end.time_limit_s for end in run.ends.values() if end.time_limit_s is not None), None)
     why = "its turn has not come yet" if running else ""
+    if limit_s is not None:
+        why = f"not begun: the time limit of {format_seconds(limit_s)} was used up"
     never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
     facts = RunFacts(
         (*tests, *never),
@@ -413,6 +417,7 @@ def conclude(run: RunEvidence) -> RunConclusion:
         running=running,
         compared=counted(run.comparisons.values()) if data is not None and data.compare is not None else None,
         rig="" if rig is None else str(rig.grade),
+        out_of_time=limit_s is not None,
     )
     return conclude_run(facts)
 

@@ -163,7 +163,9 @@ class Convergence:
             readings.append(_run(live, spec, events, repeat_of))
             return readings[-1].trial
 
-        repeat_until_valid(measure, REPEATS, lambda trial: _tolerated_reasons(trial.result))
+        repeat_until_valid(
+            measure, REPEATS, live.runner.context.time_limit, lambda trial: _tolerated_reasons(trial.result)
+        )
         return readings[-1]
 
     def outcome(

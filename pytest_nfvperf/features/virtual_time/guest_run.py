@@ -32,7 +32,7 @@ from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initram
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.plugin.options import read_options
-from pytest_nfvperf.plugin.report_later import NOTE, write_noted
+from pytest_nfvperf.plugin.output import NOTE, write_noted
 
 _CPU = "max,-erms,-fsrm,model-id=QEMU TCG CPU without ERMS"
 """The emulator executes a copy by "rep movsb" byte by byte, and counts each; a processor with ERMS moves a cache line

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
-from pytest_nfvperf.model.display import cut, how_many
+from pytest_nfvperf.model.display import cut, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
@@ -194,6 +194,13 @@ def _in_full(verdicts: Sequence[Verdict]) -> str:
     return f"{first.metric}{of}: observed {first.reason}, limit {limit}{_and_more(failed)}"
 
 
+def out_of_time(not_begun: int, limit_s: float) -> str:
+    """Why a run ended before all of its tests had begun."""
+    return (
+        f"out of time: {how_many(not_begun, 'test')} had not begun after {format_seconds(limit_s)} (--nfv-time-limit)"
+    )
+
+
 def one_line(text: str) -> str:
     """The first line that is not blank, at most LONGEST_REASON characters of it."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -302,6 +309,7 @@ class RunFacts:
         compared: how often each word was said of a side; None if the run does not compare.
         running: somebody still writes its evidence.
         rig: how quiet the rig was, a word of ``Grade``; "" if nobody looked.
+        out_of_time: its time limit was used up before every test had begun.
     """
 
     tests: tuple[TestFacts, ...]
@@ -311,6 +319,7 @@ class RunFacts:
     compared: Mapping[str, int] | None = None
     running: bool = False
     rig: str = ""
+    out_of_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +403,8 @@ def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
         return ended_by
     wrong = {test.fate for test in tests if test.wrong}
     if wrong:
-        return next((_RUNS[fate] for fate in GRAVITY if fate in wrong), RunFate.INTERRUPTED)
+        early = RunFate.INCONCLUSIVE if facts.out_of_time else RunFate.INTERRUPTED
+        return next((_RUNS[fate] for fate in GRAVITY if fate in wrong), early)
     if facts.exit_status not in {0, 5}:
         return RunFate.FAILED
     if not tests:
@@ -453,7 +463,12 @@ def _without_stop(text: str) -> str:
 def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
     if fate is not RunFate.PASSED:
         again = "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
-        return again if fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED else fate.advice
+        more = "Nothing failed, but this is no acceptance: give the run more time (--nfv-time-limit), or fewer tests"
+        special = {
+            RunFate.ACCEPTED: again if facts.rig == Grade.UNTRUSTED else "",
+            RunFate.INCONCLUSIVE: more * facts.out_of_time,
+        }
+        return special.get(fate) or fate.advice
     if any(test.tolerated for test in tests):
         return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
     if any(test.fate is Fate.SKIPPED for test in tests):

@@ -318,12 +318,14 @@ class RunEndData:
         exit_status: pytest's own. The command's exit status follows from all of the evidence.
         counts: tests by status.
         reason: what ended it early, such as "1 error during collection"; else "".
+        time_limit_s: the run's time limit, if it was used up before every test had begun; else None.
     """
 
     exit_status: int
     seconds: float
     counts: dict[str, int] = field(default_factory=dict)
     reason: str = ""
+    time_limit_s: float | None = None
 
 
 class RecordKind(StrEnum):

@@ -291,7 +291,7 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, bool, bool, 
         why = "; ".join(filter(None, ("below the search's minimum load", goal.slowed)))
         return (goal.upper_fps, bool(goal.slowed), True, why) if goal.upper_fps else None
     if goal.load_fps is None:
-        return None
+        return None if goal.upper_fps is None else (goal.upper_fps, False, True, goal.detail)
     confirmation = goal.confirmation
     if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
         # Disturbed loads are no upper bound. If the rig set the search's own end, there is none at all.
@@ -303,7 +303,7 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, bool, bool, 
             f"confirmation of {confirmation.duration_s:g} s lost {lost}, "
             f"{goal.goal.name} allows {format_ratio(goal.goal.loss_ratio)}"
         )
-        why = "; ".join(filter(None, (failed, goal.slowed)))
+        why = "; ".join(filter(None, (failed, goal.slowed, goal.disturbed)))
         return confirmation.load_fps, bool(goal.slowed), True, why
     # A confirmation may have passed at a lower load than the search found; only that load is certain.
     load = confirmation.load_fps if confirmation else goal.load_fps

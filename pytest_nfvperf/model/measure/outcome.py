@@ -86,11 +86,12 @@ class GoalOutcome:
 
     Attributes:
         load_fps: the highest load that meets the goal; None unless FOUND or AT_MAXIMUM.
-        upper_fps: the lowest known not to; None at the maximum.
+        upper_fps: the lowest known not to; None at the maximum. If ABORTED: known when the time was over, if any.
         generator_limited: within 5 % of the rig's own ceiling, so a lower bound.
         confirmation: None if none was requested.
         detail: for a person: why aborted, what bounded it. NOT_CONFIRMED and why, if it could not be confirmed.
-        disturbed: loads above the confirmed one that the rig disturbed, so that the DUT may sustain more.
+        disturbed: loads above the confirmed one that the rig disturbed, or for which there was no time, so that the DUT
+            may sustain more.
         repeated_fps: the report of each of several searches; None for one that found nothing.
         repeated_ends: the lowest and the highest load that each leaves possible; None for an open upper end.
         refuted_fps: the lowest load at which a valid confirmation trial lost too much.

@@ -27,7 +27,9 @@ class Profile:
         initial_trial_s: short trials.
         final_trial_s: trials that decide.
         duration_sum_s: their sum at one load.
-        search_timeout_s: aborts a search.
+        time_limit_s: of the whole run (``--nfv-time-limit``); None for none. Repeats, and waits for a quiet machine,
+            use only what the tests to come do not need.
+        search_budget: how many times its plan (``plan_search_s``) a search may take, as long as that time is spare.
         search_residual_s: wait for residual frames.
         confirmation_s: one full-length trial; 0 for none.
         warmup_s: an ignored trial at full load.
@@ -57,7 +59,8 @@ class Profile:
     initial_trial_s: float = 1.0
     final_trial_s: float = 1.0
     duration_sum_s: float = 21.0
-    search_timeout_s: float = 1200.0
+    time_limit_s: float | None = None
+    search_budget: float = 4.0
     search_residual_s: float = 0.1
     confirmation_s: float = 60.0
     warmup_s: float = 1.0
@@ -113,9 +116,10 @@ QUICK = replace(
     name="quick",
     initial_trial_s=0.2,
     final_trial_s=0.5,
-    duration_sum_s=2.0,
-    search_timeout_s=180.0,
-    confirmation_s=2.0,
+    duration_sum_s=1.5,
+    relative_width=0.01,  # the confirmation's first step
+    search_budget=1.5,
+    confirmation_s=1.0,
     warmup_s=0.5,
     invalid_trial_budget=5,
     latency_trial_s=1.0,
@@ -123,21 +127,22 @@ QUICK = replace(
     back_to_back_repeats=3,
     rfc2544_trial_s=0.5,
     rfc2544_residual_s=0.2,
-    soak_s=30.0,  # as long as it takes to begin again at half the load if the rig disturbs its beginning
+    soak_s=20.0,
+    soak_sample_s=1.6,  # a sample takes 20 ms and more: with one a second, sampling disturbs a soak on two cores
     soak_fps=S1_SOAK_FPS / 2,  # wherever a host puts the CPUs of generator and PMD, they sustain it
     comparison_turns=2,  # a verdict that they leave open takes twice as many blocks
     comparison_turn_s=0.08,
     comparison_trial_s=0.3,
     comparison_stream_s=0.7,
     comparison_omit_s=0.3,
-    comparison_budget_s=150.0,  # a verdict that is clear at once takes a fifth of it
+    comparison_budget_s=75.0,  # a verdict that is clear at once takes a third of it
 )
 
 SMOKE = replace(
     QUICK,
     name="smoke",
     duration_sum_s=1.0,  # its trials are no shorter than quick's: a stall of 5 ms would be 5 % of 0.1 s
-    search_timeout_s=60.0,
+    time_limit_s=600.0,
     warmup_s=0.3,
     latency_trial_s=0.5,
     loss_curve_trial_s=0.5,
@@ -150,7 +155,6 @@ SMOKE = replace(
 FULL = replace(
     GATE,
     name="full",
-    search_timeout_s=3600.0,
     latency_trial_s=60.0,
     loss_curve_trial_s=60.0,
     back_to_back_repeats=50,
@@ -180,6 +184,41 @@ def estimate_search_trials(goals: Sequence[Goal]) -> int:
     in_sum = goal.duration_sum_s / goal.final_trial_s
     to_decide = min(math.floor((1 - goal.exceed_ratio) * in_sum) + 1, math.ceil(in_sum))
     return max(_FEWEST_TRIALS, to_decide * (2 + 2 * len(goals)))
+
+
+MINIMUM_SHARE = 0.001
+"""Minimum load of a search, as a share of the maximum."""
+
+_TRIALS_TO_CONFIRM = 2.5
+"""Of each goal: the load that a search found seldom passes a longer trial, and one that loses is given up early."""
+
+_PLATEAUS, _PLATEAU_S = 3, 0.4
+
+
+def plan_search_s(profile: Profile, *, latency: bool = False) -> float:
+    """Seconds that a measurement of NDR and PDR takes on a quiet machine: search, confirmation, latency, plateaus."""
+    return estimate_search_s(profile, profile.goals) + after_search_s(profile, latency=latency)
+
+
+def estimate_bisection_s(profile: Profile, repeats: int = 0) -> float:
+    """Seconds that a binary search takes at most, warm-up included, confirmation not.
+
+    That is one down to the minimum load, where each trial loses. ``repeats``: of each lossy trial.
+    """
+    trials = math.ceil(math.log2(1 / (profile.relative_width * MINIMUM_SHARE)))
+    each = profile.rfc2544_trial_s + profile.rfc2544_residual_s + TRIAL_OVERHEAD_S
+    return profile.warmup_s + trials * (1 + repeats) * each
+
+
+def after_search_s(profile: Profile, goals: int = 2, *, latency: bool = False) -> float:
+    """What follows a search, s."""
+    around_s = profile.search_residual_s + TRIAL_OVERHEAD_S
+    confirmed = goals * _TRIALS_TO_CONFIRM * (profile.confirmation_s + around_s) if profile.confirmation_s else 0.0
+    return confirmed + _PLATEAUS * (_PLATEAU_S + around_s) + (latency_s(profile) if latency else 0.0)
+
+
+def latency_s(profile: Profile) -> float:
+    return len(profile.latency_loads) * (profile.latency_trial_s + profile.search_residual_s + TRIAL_OVERHEAD_S)
 
 
 def estimate_search_s(profile: Profile, goals: Sequence[Goal]) -> float:

@@ -119,6 +119,9 @@ class TrialPolicy:
     """Those that are tried after the rig disturbed a load, and after some time. At first a twentieth apart: the
     reported figure of a load that the rig disturbs differs by such a step from run to run."""
 
+    last_share: float = 0.5
+    """Share of the found load at which a last trial is made when the time is over and none has passed."""
+
     retried_shares: tuple[float, ...] = (1.0, 0.97, 0.95, 0.92, 0.9, 0.85)
     """Shares of the found load that are tried once more after a lower one passed."""
 
