@@ -1,4 +1,4 @@
-"""Clocks: the machine's; one that only counts, for plans and tests; and how long the machine was suspended.
+"""Clocks: the machine's; one that only counts, for plans and tests; what time is spent on; how long a machine slept.
 
 Durations are measured by the monotonic clock. The wall clock is for people only: NTP or a person may set it during a
 run.
@@ -7,8 +7,13 @@ run.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+from pytest_nfvperf.ports.machine import Clock
 
 _MOST_ASLEEP_NS = 10_000_000
 """The two clocks are read one after the other, and the host may run somebody else in between."""
@@ -56,3 +61,35 @@ class VirtualClock:
 
     def sleep(self, seconds: float) -> None:
         self._now_s += seconds
+
+
+class Stopwatch:
+    """Measures what a test spends its time on. A span within another one takes its time away from that.
+
+    ``kind``: of the innermost span, which may change until it ends, such as that of a trial that was invalid.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self.kind = clock, Span.OTHER
+        self.restart()
+
+    def restart(self) -> None:
+        self._began_s, self._inner_s = self._clock.monotonic(), 0.0
+        self._spent_s = defaultdict[Span, float](float)
+
+    @contextmanager
+    def of(self, kind: Span) -> Iterator[None]:
+        began_s, outer, beside_s = self._clock.monotonic(), self.kind, self._inner_s
+        self.kind, self._inner_s = kind, 0.0
+        try:
+            yield
+        finally:
+            took_s = self._clock.monotonic() - began_s
+            self._spent_s[self.kind] += took_s - self._inner_s
+            self.kind, self._inner_s = outer, beside_s + took_s
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds since the restart by span; what was within none is ``other``, too."""
+        outside_s = self._clock.monotonic() - self._began_s - self._inner_s
+        spent = self._spent_s | {Span.OTHER: self._spent_s[Span.OTHER] + outside_s}
+        return {str(kind): round(spent[kind], 6) for kind in Span if kind in spent}
