@@ -64,10 +64,7 @@ class VirtualClock:
 
 
 class Stopwatch:
-    """Measures what a test spends its time on. A span within another one takes its time away from that.
-
-    ``kind``: of the innermost span, which may change until it ends, such as that of a trial that was invalid.
-    """
+    """What a test spends its time on. A span leaves out inner ones; its ``kind`` may change until it ends."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self.kind = clock, Span.OTHER

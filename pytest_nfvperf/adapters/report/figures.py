@@ -37,7 +37,6 @@ from pytest_nfvperf.model.statistics import Bound, Samples, bound_of
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
 GENERATOR_LIMITED = "generator-limited"
-TIMES_READ = "Seconds. Building includes taking down. Waiting is for the machine, or for a quiet moment of it."
 _DRIFT_NAMES = {
     "rate_change": "received rate",
     "latency_p99_change": "99th percentile of latency",
@@ -380,4 +379,4 @@ def time_table(run: RunEvidence) -> tuple[list[str], list[tuple[str, str, list[s
         name = f"{Path(file).parent.name}/{test.removeprefix('test_')}" if test else how_many(len(spent) - 1, "test")
         shown = [f"{times[span]:.1f}" if span in times else MISSING for span in spans]
         rows.append((node_id, name, [f"{sum(times.values()):.1f}", *shown]))
-    return ["total", *(span.replace("_", "-") for span in spans)], rows
+    return ["seconds", *(span.replace("_", "-") for span in spans)], rows

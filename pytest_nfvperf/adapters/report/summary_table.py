@@ -17,7 +17,6 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.report.comparison import comparison_text
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
-    TIMES_READ,
     class_figures,
     goal_figures,
     goal_seen,
@@ -383,4 +382,4 @@ def times_text(run: RunEvidence, *, width: int | None = None, color: bool = Fals
         table.add_column(heading, justify="right", no_wrap=True)
     for _, name, cells in rows:
         table.add_row(Text(name), *cells)
-    return rendered([table, Text(TIMES_READ, style="dim")], width=width, color=color)
+    return rendered([table], width=width, color=color)
