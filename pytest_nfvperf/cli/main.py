@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "show":  # 1 is a status that a run can have
             reading.set_defaults(mistake_status=RunFate.USAGE.exit_status)
             reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
+            reading.add_argument("--times", action="store_true", help="what each test spent its time on, instead")
         if name == "datasheet":
             reading.add_argument(
                 "--output", type=path_like, metavar="FILE", help="default: datasheet.html in the results directory"
@@ -199,7 +200,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_facts import describe_testbed  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.summary_table import run_table  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.summary_table import run_table, times_text  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
     from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of  # noqa: PLC0415
@@ -211,6 +212,9 @@ def _show(arguments: argparse.Namespace) -> int:
         return conclusion.exit_status
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
+    if arguments.times:
+        print(times_text(run, width=width, color=terminal))
+        return conclusion.exit_status
     trials = how_many(len(run.trials), "trial")
     nothing = f"no test came to a figure; the evidence has {trials}" if run.trials else "nothing was measured"
     print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: {nothing}")

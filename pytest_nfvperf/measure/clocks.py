@@ -1,4 +1,4 @@
-"""Clocks: the machine's; one that only counts, for plans and tests; and how long the machine was suspended.
+"""Clocks: the machine's; one that only counts, for plans and tests; what time is spent on; how long a machine slept.
 
 Durations are measured by the monotonic clock. The wall clock is for people only: NTP or a person may set it during a
 run.
@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import OutOfTimeError
+from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.machine import Clock
 
@@ -95,3 +99,32 @@ class VirtualClock:
 
     def sleep(self, seconds: float) -> None:
         self._now_s += seconds
+
+
+class Stopwatch:
+    """What a test spends its time on. A span leaves out inner ones; its ``kind`` may change until it ends."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self.kind = clock, Span.OTHER
+        self.restart()
+
+    def restart(self) -> None:
+        self._began_s, self._inner_s = self._clock.monotonic(), 0.0
+        self._spent_s = defaultdict[Span, float](float)
+
+    @contextmanager
+    def of(self, kind: Span) -> Iterator[None]:
+        began_s, outer, beside_s = self._clock.monotonic(), self.kind, self._inner_s
+        self.kind, self._inner_s = kind, 0.0
+        try:
+            yield
+        finally:
+            took_s = self._clock.monotonic() - began_s
+            self._spent_s[self.kind] += took_s - self._inner_s
+            self.kind, self._inner_s = outer, beside_s + took_s
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds since the restart by span; what was within none is ``other``, too."""
+        outside_s = self._clock.monotonic() - self._began_s - self._inner_s
+        spent = self._spent_s | {Span.OTHER: self._spent_s[Span.OTHER] + outside_s}
+        return {str(kind): round(spent[kind], 6) for kind in Span if kind in spent}

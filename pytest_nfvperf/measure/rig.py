@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
 from pytest_nfvperf.measure.cpu_placement import Placement
 from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, underlying_death
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
-from pytest_nfvperf.model.evidence.records import ErrorData
+from pytest_nfvperf.model.evidence.records import ErrorData, Span
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
@@ -203,13 +204,15 @@ class LiveTopology:
     current: Deployment | None = None
     replaced_by: str = ""
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
+    stopwatch: Stopwatch = field(default_factory=lambda: Stopwatch(SystemClock()))
 
     def start_service(self, start: Callable[[LiveTopology], Service]) -> None:
         """Start a service, such as routing daemons. It ends before the topology is removed, and starts again with it.
 
         The topology is removed and rebuilt to measure the generator's own ceiling.
         """
-        self.deployment.services.append(start(self))
+        with self.stopwatch.of(Span.BUILDING):
+            self.deployment.services.append(start(self))
         self.service_starters.append(start)
 
     def stop_services(self) -> None:
@@ -285,7 +288,8 @@ class LiveTopology:
     def learn(self, traffic: AnyTraffic) -> None:
         generator = self.deployment.generator
         if generator is not None:
-            generator.learn(traffic, learning_directions(self.topology))
+            with self.stopwatch.of(Span.WARM_UP):
+                generator.learn(traffic, learning_directions(self.topology))
 
 
 class Rig:
@@ -299,6 +303,7 @@ class Rig:
         """``placement``: that of the rig whose companion this one is, on the same CPUs."""
         self.context = context
         self.parts = parts
+        self._stopwatch = context.recorder.stopwatch
         self._placement = placement or Placement(
             parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking
         )
@@ -320,15 +325,16 @@ class Rig:
     def datapath(self, dut: Dut | None = None) -> Datapath:
         """The DUT, started if need be; another one that ran before is stopped. None: the one that runs."""
         self._refuse_if_broken()
-        if dut is not None and dut != self._dut:
-            self.remove_topology()
-            datapath, self._datapath = self._datapath, None
-            if datapath is not None:
-                datapath.close()
-            self._dut = dut
-        if self._datapath is None:
-            self._datapath = self.parts.make_datapath(self._dut)
-        return self._datapath
+        with self._stopwatch.of(Span.BUILDING):
+            if dut is not None and dut != self._dut:
+                self.remove_topology()
+                datapath, self._datapath = self._datapath, None
+                if datapath is not None:
+                    datapath.close()
+                self._dut = dut
+            if self._datapath is None:
+                self._datapath = self.parts.make_datapath(self._dut)
+            return self._datapath
 
     def room_for_companions(self) -> int:
         """How many more DUTs fit on the same CPUs. This rig's own DUT and generator are started first."""
@@ -374,7 +380,8 @@ class Rig:
     def generator(self) -> Generator:
         self._refuse_if_broken()
         if self._generator is None:
-            self._generator = self.parts.make_generator()
+            with self._stopwatch.of(Span.BUILDING):
+                self._generator = self.parts.make_generator()
         return self._generator
 
     @property
@@ -398,9 +405,10 @@ class Rig:
             return self._live
         if self._live is not None:
             self._live.replaced_by = topology.name
-        self.remove_topology()
-        live = LiveTopology(topology, repeats, dut)
-        self._deploy(live)
+        live = LiveTopology(topology, repeats, dut, stopwatch=self._stopwatch)
+        with self._stopwatch.of(Span.BUILDING):
+            self._remove()
+            self._deploy(live)
         return live
 
     def ceiling_fps(
@@ -415,12 +423,17 @@ class Rig:
         known = ceilings.cached(traffic, directions)
         if known is not None and not anew:
             return known
-        self.remove_topology()
-        ceiling = ceilings.measure(traffic, directions)
-        self._deploy(live)
+        with self._stopwatch.of(Span.CEILING):
+            self._remove()
+            ceiling = ceilings.measure(traffic, directions)
+            self._deploy(live)
         return ceiling
 
     def remove_topology(self) -> None:
+        with self._stopwatch.of(Span.BUILDING):
+            self._remove()
+
+    def _remove(self) -> None:
         topology, deployment = self._forget_live()
         if topology is None or deployment is None:
             return
@@ -474,7 +487,8 @@ class Rig:
         steps = [self._close_deployments, *(each.close for each in owned), self._placement.close]
         self._generator = self._datapath = self._streams = None
         try:
-            run_all(steps)
+            with self._stopwatch.of(Span.BUILDING):
+                run_all(steps)
         except TestbedError:
             if self._first_cause is None:
                 raise

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
 from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.trials import Context
+from pytest_nfvperf.measure.trials import Context, timed
 from pytest_nfvperf.measure.validity import repeat_until_valid
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, StreamData
+from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, Span, StreamData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, with_pmd_split
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
@@ -163,7 +163,8 @@ class EndTimes(EndFigure, Generic[Spec, Result]):
         started = context.clock.monotonic()
         if self.accounting is not None:
             self.accounting.begin(live.deployment.processes())
-        result = self.work(self.spec, *between)
+        with context.recorder.stopwatch.of(Span.TRIALS):
+            result = self.work(self.spec, *between)
         cpu = self.accounting.end(()) if self.accounting is not None else None
         live.deployment.check_alive()
         record = self.record(result, context.clock.monotonic() - started, cpu)
@@ -329,6 +330,7 @@ class StreamRunner:
             self.profile(run.id, f"{live.name} on {live.datapath_kind}", lambda: self.engine.run(spec, *between))
         return run
 
+    @timed
     def _once(
         self,
         live: LiveTopology,

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-from pytest_nfvperf.measure.clocks import TimeLimit, suspend_reasons, suspended_ns
+from pytest_nfvperf.measure.clocks import Stopwatch, TimeLimit, suspend_reasons, suspended_ns
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RunLocations
 from pytest_nfvperf.measure.validity import (
     LINK_LOSSES,
+    Measurement,
     Patience,
     counter_deltas,
     generator_reasons,
@@ -28,6 +31,7 @@ from pytest_nfvperf.model.evidence.records import (
     ErrorData,
     RecordIds,
     RecordKind,
+    Span,
     make_record,
     trial_data,
 )
@@ -66,7 +70,7 @@ class Recorder:
         sinks: take every record in this order. The file comes first, so that a record is on disk before others show it.
         worker: "" or the xdist worker's name, which makes ids of parallel workers different.
         encode: makes the text of a trial's exact histograms.
-        findings: of the running test; the caller clears them when a test starts.
+        findings, stopwatch: of the running test; the caller clears them when a test starts.
     """
 
     run: str
@@ -79,6 +83,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self._ids = RecordIds(self.worker)
+        self.stopwatch = Stopwatch(self.clock)
 
     def next_id(self, kind: RecordKind) -> str:
         return self._ids.next(kind)
@@ -93,8 +98,9 @@ class Recorder:
         )
         if isinstance(payload, (Outcome, Verdict, ErrorData)):
             self.findings.append(payload)
-        for sink in self.sinks:
-            sink.emit(record)
+        with self.stopwatch.of(Span.OTHER):
+            for sink in self.sinks:
+                sink.emit(record)
         return record.id
 
     def close(self) -> None:
@@ -159,8 +165,8 @@ class QuietWait:
     frames: 13 of 13 trials lost none.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, stopwatch: Stopwatch) -> None:
+        self._clock, self._stopwatch = clock, stopwatch
         self._last_s = -math.inf
 
     def after(self, result: TrialResult) -> None:
@@ -169,7 +175,8 @@ class QuietWait:
             self.pause()
 
     def pause(self) -> None:
-        self._clock.sleep(PAUSE_S)
+        with self._stopwatch.of(Span.WAITING):
+            self._clock.sleep(PAUSE_S)
         self._last_s = self._clock.monotonic()
 
 
@@ -214,6 +221,7 @@ class Context:
     in_place_of: InPlaceOf = as_it_is
 
     def begin_test(self) -> None:
+        self.recorder.stopwatch.restart()
         for known in (self.trials, self.streams, self.others, self.profiles, self.places):
             known.clear()
 
@@ -243,6 +251,24 @@ class Trial:
     wall_s: float
     queue_frames: tuple[QueueFrames, ...] = ()
     offloaded: OffloadedFrames | None = None
+
+
+_Measure = TypeVar("_Measure", bound=Callable[..., Measurement])
+
+
+def timed(measure: _Measure) -> _Measure:
+    """Count the time of a method for what it measured. Its object has a context."""
+
+    @wraps(measure)
+    def counted(self: Any, *args: Any, **more: Any) -> Measurement:
+        stopwatch: Stopwatch = self.context.recorder.stopwatch
+        with stopwatch.of(Span.TRIALS):
+            found = measure(self, *args, **more)
+            warm_up = isinstance(found, Trial) and found.result.spec.purpose == "warm-up"
+            stopwatch.kind = Span.WARM_UP if warm_up else Span.INVALID if found.result.invalid else Span.TRIALS
+            return found
+
+    return cast("_Measure", counted)
 
 
 def _reasons_of_dut(
@@ -286,7 +312,7 @@ class TrialRunner:
         self.progress = self.context.progress
         self.clock = self.context.clock
         self.patience = self.context.patience
-        self.quiet_wait = QuietWait(self.clock)
+        self.quiet_wait = QuietWait(self.clock, self.recorder.stopwatch)
         self._offloaded: list[OffloadedFrames] = []
         self._placement = self.context.placement or Placement((), None, self.clock)
 
@@ -312,6 +338,7 @@ class TrialRunner:
         most = self.repeats if repeats is None else min(repeats, self.repeats)
         return repeat_until_valid(measure, most, self.context.time_limit)
 
+    @timed
     def run_once(
         self,
         spec: TrialSpec,
@@ -375,7 +402,8 @@ class TrialRunner:
 
     def _settled(self) -> int | None:
         """The round trip between generator and DUT, ns, after a wait for near CPUs that the run can spare."""
-        return self._placement.settle(self.generator, self.context.dut, self.context.time_limit.spare_s)
+        with self.recorder.stopwatch.of(Span.WAITING):
+            return self._placement.settle(self.generator, self.context.dut, self.context.time_limit.spare_s)
 
     def _keep(self, trial: Trial) -> None:
         self.context.trials[trial.id] = trial

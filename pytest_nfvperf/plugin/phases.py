@@ -73,10 +73,10 @@ class Attempt:
     set_up: bool = False
     ended: TestEndData | None = None
 
-    def end_data(self) -> TestEndData:
+    def end_data(self, session: NfvSession) -> TestEndData:
         """The record of the gravest ending of its phases."""
-        seconds = time.monotonic() - self.began if self.ended is None else self.ended.seconds
-        return replace(gravest(self.endings.values()), seconds=seconds)
+        known = self.ended or TestEndData("", time.monotonic() - self.began, times=session.recorder.stopwatch.seconds())
+        return replace(gravest(self.endings.values()), seconds=known.seconds, times=known.times)
 
     def logged(self, report: pytest.TestReport) -> bool:
         """Use a report as pytest logs it; False if it says nothing new.
@@ -121,7 +121,7 @@ def begin_setup(item: pytest.Item, session: NfvSession) -> None:
     attempt = item.stash[ATTEMPT_KEY]
     if attempt.set_up:
         if attempt.ended is None:  # pytest-retry goes on without pytest's report of the teardown
-            attempt.ended = attempt.end_data()
+            attempt.ended = attempt.end_data(session)
             session.end_test(attempt.ended)
         # Forget the JUnit properties of the attempt before.
         item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("nfvperf.")]
@@ -246,8 +246,8 @@ def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) ->
     if ATTEMPT_KEY not in item.stash:
         return None
     attempt = item.stash[ATTEMPT_KEY]
-    attempt.ended = attempt.end_data()
     try:
+        attempt.ended = attempt.end_data(session)
         conclusion = session.end_test(attempt.ended)
     except TestbedError as error:  # without evidence no result counts
         report.outcome = "failed"
@@ -289,7 +289,7 @@ class LoggedReports:
             mark(report, ending_of(report, raised))
         if attempt.ended is None:
             return
-        attempt.ended = attempt.end_data()
+        attempt.ended = attempt.end_data(self._session)
         conclusion = self._session.correct_end(item.nodeid, attempt.ended)
         last = attempt.reports["teardown"]
         last.user_properties[:] = [pair for pair in last.user_properties if pair[0] not in {RESULT, REASON, ATTEMPT}]

@@ -240,8 +240,8 @@ def _end(test: TestEvidence, verdicts: Sequence[Verdict]) -> TestEndData | None:
             failure_table([one for one in verdicts if one.subject == subject], subject=subject_text(dict(subject)))
             for subject in subjects
         )
-        return TestEndData("failed", end.seconds, headline_of(text), Cause.SLA, text)
-    return TestEndData("passed", end.seconds) if end.status == "passed" else None
+        return replace(end, status="failed", reason=headline_of(text), cause=Cause.SLA, text=text)
+    return TestEndData("passed", end.seconds, times=end.times) if end.status == "passed" else None
 
 
 class AdoptedReports:

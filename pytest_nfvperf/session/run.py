@@ -56,6 +56,7 @@ from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     RunData,
     RunEndData,
+    Span,
     TestData,
     TestEndData,
     TopologyData,
@@ -281,7 +282,8 @@ class NfvSession:
     @property
     def rig(self) -> Rig:
         """The first use locks the machine, and removes what dead runs left."""
-        self._rig = self.machine.rig(self._rig, self._context)
+        with self.recorder.stopwatch.of(Span.WAITING):  # for the machine, which another run may have
+            self._rig = self.machine.rig(self._rig, self._context)
         return self._rig
 
     def take_machine(self) -> None:

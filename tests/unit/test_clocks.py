@@ -16,9 +16,9 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.features.routing.bird import bird_session
 from pytest_nfvperf.features.routing.model import Neighbor
 from pytest_nfvperf.features.routing.route_agent import monotonic_of
-from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.clocks import Stopwatch, VirtualClock
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
-from pytest_nfvperf.model.evidence.records import RunEndData
+from pytest_nfvperf.model.evidence.records import RunEndData, Span
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
@@ -137,3 +137,57 @@ def test_how_long_a_run_took_is_what_its_process_measured(tmp_path: Path) -> Non
     assert run.took_s == 0.0
     run.ends = {file: RunEndData(0, 12.5) for file in run.runs}
     assert run.took_s == 12.5
+
+
+def test_time_within_a_span_counts_for_the_innermost_one() -> None:
+    clock = VirtualClock()
+    stopwatch = Stopwatch(clock)
+    clock.sleep(1)
+    with stopwatch.of(Span.CEILING):
+        clock.sleep(2)
+        with stopwatch.of(Span.BUILDING):
+            clock.sleep(4)
+            with stopwatch.of(Span.CEILING):
+                clock.sleep(8)
+            with stopwatch.of(Span.OTHER):
+                clock.sleep(256)
+            clock.sleep(16)
+        with stopwatch.of(Span.WAITING):
+            clock.sleep(32)
+        clock.sleep(64)
+    clock.sleep(128)
+    assert stopwatch.seconds() == {"ceiling": 74.0, "building": 20.0, "waiting": 32.0, "other": 385.0}
+    stopwatch.restart()
+    assert stopwatch.seconds() == {"other": 0.0}
+
+
+def test_a_span_that_raises_counts_and_ends() -> None:
+    clock = VirtualClock()
+    stopwatch = Stopwatch(clock)
+
+    def broken() -> None:
+        with stopwatch.of(Span.BUILDING), stopwatch.of(Span.TRIALS):
+            clock.sleep(3)
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        broken()
+    clock.sleep(5)
+    assert stopwatch.seconds() == {"trials": 3.0, "building": 0.0, "other": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("skipped", "purpose", "span"),
+    [(0.0, "search", "trials"), (0.5, "search", "invalid"), (0.0, "warm-up", "warm_up"), (0.5, "warm-up", "warm_up")],
+)
+def test_a_trial_counts_for_what_it_turned_out_to_be(skipped: float, purpose: str, span: str) -> None:
+    topology, clock = phy2phy(), VirtualClock()
+    # Above its ceiling a generator offers less than was asked for, which makes the trial invalid.
+    generator = FakeGenerator(1e6, clock=clock, ceiling_fps=1000 * (1 - skipped) or None)
+    generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
+    measured = runner(generator)
+    trial = measured.run_once(TrialSpec(Traffic(), 1000, 2.0, topology.directions, purpose=purpose))
+    assert trial.result.valid is (skipped == 0.0)
+    spent = measured.recorder.stopwatch.seconds()
+    assert spent[span] == pytest.approx(trial.wall_s)
+    assert sum(spent.values()) == clock.monotonic()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.clocks import Stopwatch, VirtualClock
 from pytest_nfvperf.measure.trials import PAUSE_S, QuietWait
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, RigHealth, TrialResult, TrialSpec
@@ -21,13 +21,13 @@ def after(*codes: Reason) -> TrialResult:
 @pytest.mark.parametrize("codes", [(), (Reason.SKIPPED_FRAMES,), (Reason.LINK_DOWN, Reason.SKIPPED_FRAMES)])
 def test_no_pause_where_nobody_took_the_pmds_cpu(codes: tuple[Reason, ...]) -> None:
     clock = VirtualClock()
-    QuietWait(clock).after(after(*codes))
+    QuietWait(clock, Stopwatch(clock)).after(after(*codes))
     assert clock.monotonic() == 0
 
 
 def test_one_pause_and_the_next_only_some_time_later() -> None:
     clock = VirtualClock()
-    quiet_wait, kept_off = QuietWait(clock), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
+    quiet_wait, kept_off = QuietWait(clock, Stopwatch(clock)), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
     for _ in range(3):
         quiet_wait.after(kept_off)
     assert clock.monotonic() == PAUSE_S

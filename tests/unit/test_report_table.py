@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.charts import find_sweeps, search_chart
 from pytest_nfvperf.adapters.report.figures import (
     GoalFigures,
@@ -20,7 +22,8 @@ from pytest_nfvperf.adapters.report.figures import (
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.subjects import title
-from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text
+from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text, times_text
+from pytest_nfvperf.model.evidence.records import TestEndData
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
@@ -299,3 +302,39 @@ def test_junit_properties_are_flat_text_without_missing_figures() -> None:
     assert pairs["nfvperf.verdict.ndr >= 4 Mpps"] == "FAIL"
     assert "nfvperf.ndr.lower_bound" not in pairs
     assert "None" not in pairs.values()
+
+
+NOTED = {
+    "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]": {"trials": 20.04, "ceiling": 4.0, "other": 0.5},
+    "suites/routing/test_frame_sizes.py::test_ndr_pdr[64]": {"trials": 33.5, "invalid": 2.0, "other": 1.25},
+    "suites/mirror/test_filters.py::test_by_a_name::that_is_very_long[from-p0-by-flow]": {"other": 0.1},
+}
+
+
+def test_what_tests_spent_their_time_on_is_a_table_with_the_longest_first_and_the_sum_last() -> None:
+    run = RunEvidence(Path("reports/latest"))
+    for node_id, times in NOTED.items():
+        run.test(node_id).end = TestEndData("passed", sum(times.values()), times=times)
+    run.test("suites/routing/test_old.py::test_of_another_version").end = TestEndData("passed", 99.0)
+    rows = [line.split() for line in times_text(run).splitlines()]
+    assert [row for row in rows if set("".join(row)) != {"─"}] == [
+        ["test", "seconds", "trials", "invalid", "ceiling", "other"],
+        ["routing/ndr_pdr[64]", "36.8", "33.5", "2.0", "-", "1.2"],
+        ["throughput/ndr_pdr[64]", "24.5", "20.0", "-", "4.0", "0.5"],
+        ["mirror/by_a_name::that_is_very_long[from-p0-by-flow]", "0.1", "-", "-", "-", "0.1"],
+        ["3", "tests", "61.4", "53.5", "2.0", "4.0", "1.9"],
+    ]
+    every = dict.fromkeys(("trials", "invalid", "warm_up", "ceiling", "building", "waiting", "other"), 1234.5)
+    for test in run.tests.values():
+        test.end = TestEndData("passed", 7 * 1234.5, times=every)
+    narrow = times_text(run, width=80)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert narrow.count("1234.5") == 4 * 7
+
+
+def test_evidence_of_earlier_versions_says_that_nobody_noted_the_times() -> None:
+    run = RunEvidence(Path("reports/latest"))
+    run.test("suites/a/test_a.py::test_a").end = TestEndData("passed", 9.0)
+    assert times_text(run) == (
+        "reports/latest: nothing says what its tests spent their time on: earlier versions noted that of no test"
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import (
     MISSING,
@@ -18,6 +20,7 @@ from pytest_nfvperf.model.display import (
     format_value,
     how_many,
 )
+from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import (
     GoalOutcome,
@@ -362,3 +365,18 @@ def _loss(soak: Soak) -> str:
 
 def _span(start_s: float, end_s: float) -> str:
     return f"{start_s:.1f} .. {end_s:.1f} s"
+
+
+def time_table(run: RunEvidence) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+    """What tests spent their time on: headings; node id, name and seconds of each that noted it; at last their sum."""
+    spent = [(node_id, one.end.times) for node_id, one in run.tests.items() if one.end is not None and one.end.times]
+    spent.sort(key=lambda noted: -sum(noted[1].values()))
+    spans = [span for span in Span if any(span in times for _, times in spent)]
+    spent += [("", {span: sum(times.get(span, 0.0) for _, times in spent) for span in spans})] if spent else []
+    rows = []
+    for node_id, times in spent:
+        file, _, test = node_id.partition("::")
+        name = f"{Path(file).parent.name}/{test.removeprefix('test_')}" if test else how_many(len(spent) - 1, "test")
+        shown = [f"{times[span]:.1f}" if span in times else MISSING for span in spans]
+        rows.append((node_id, name, [f"{sum(times.values()):.1f}", *shown]))
+    return ["seconds", *(span.replace("_", "-") for span in spans)], rows

@@ -231,6 +231,7 @@ def _context(
         "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
         "suites": suites,
         "rows": _result_rows(pages),
+        "times": figures.time_table(run),
         "line": any(outcome.line_rate_fps for outcome in outcomes),
         "plateau": any(outcome.plateaus for outcome in outcomes),
         "comparison": _comparison(run, conclusion, charts),

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.report.figures import (
     is_of_times,
     other_result,
     plateau_figures,
+    time_table,
     typical_latency,
 )
 from pytest_nfvperf.adapters.report.studies import (
@@ -370,3 +371,15 @@ def _cells(outcome: Outcome, comparison: StudyOutcomes) -> dict[str, str]:
         "copies": MISSING if copies is None else median_text(copies),
         "mirror complete": completeness_text(outcome),
     }
+
+
+def times_text(run: RunEvidence, *, width: int | None = None, color: bool = False) -> str:
+    headings, rows = time_table(run)
+    if not rows:
+        return f"{run.path}: nothing says what its tests spent their time on: earlier versions noted that of no test"
+    table = _table("test")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for _, name, cells in rows:
+        table.add_row(Text(name), *cells)
+    return rendered([table], width=width, color=color)

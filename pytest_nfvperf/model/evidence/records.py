@@ -291,12 +291,25 @@ class ErrorData:
     first_cause: str | None = None
 
 
+class Span(StrEnum):
+    """What the time of a test is spent on, in the order of tables."""
+
+    TRIALS = "trials"
+    INVALID = "invalid"
+    WARM_UP = "warm_up"
+    CEILING = "ceiling"
+    BUILDING = "building"
+    WAITING = "waiting"
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class TestEndData:
     """A test ended.
 
     Attributes:
         status: pytest's word: passed, failed, error or skipped.
+        times: seconds by ``Span``; together they are ``seconds``. Empty if nobody noted them.
         reason: a skip's, or a failure's first line.
         text: what pytest shows of the failure: the SLA's table, the assertion, the testbed error.
     """
@@ -308,6 +321,7 @@ class TestEndData:
     reason: str = ""
     cause: Cause = Cause.UNKNOWN
     text: str = ""
+    times: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
