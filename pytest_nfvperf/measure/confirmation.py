@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.measure.measurer import LoadMeasurer
@@ -131,7 +132,7 @@ class _Descent:
 
     Attributes:
         confirmation: the last valid one: it passed, unless none did.
-        open_load: the lowest that the rig, or the time, left open.
+        open_load: the lowest that the rig left open.
         most_fps: what was received in the worst valid trial: no higher load can pass.
         refuted_fps: the lowest load of a valid trial that lost too much.
     """
@@ -206,9 +207,10 @@ class ConfirmationSearch:
         patient = self.measurer.patience_s > 0 and in_time
         if confirmation is not None and down.open_above(confirmation) and patient:
             confirmation = _higher(self._retry_above(goal, found_fps, down, confirmation), stricter)
-        if confirmation is None and down.open_load is not None:
-            return replace(outcome, detail=f"{NOT_CONFIRMED}: {down.open_load.why}")
         why = "; ".join(dict.fromkeys(filter(None, (outcome.disturbed, down.open_above(confirmation), no_time))))
+        open_why = down.open_load.why if down.open_load is not None else why
+        if confirmation is None and open_why:
+            return replace(outcome, detail=f"{NOT_CONFIRMED}: {open_why}")
         return replace(outcome, confirmation=confirmation, disturbed=why, refuted_fps=down.refuted_fps)
 
     def _descend(
@@ -234,11 +236,12 @@ class ConfirmationSearch:
                 continue
             if stricter is not None and load <= stricter.load_fps:
                 break
-            tried = self._trial_at(goal, load, 0 if retry else self.measurer.repeats_left)
+            try:
+                tried = self._trial_at(goal, load, 0 if retry else self.measurer.repeats_left)
+            except OutOfTimeError:
+                break
             if isinstance(tried, _OpenLoad):
                 down.open_load, through_fps = tried, tried.through_fps
-                if self.measurer.out_of_time():
-                    break
                 continue
             down.confirmation = tried
             if tried.passed:
@@ -250,9 +253,10 @@ class ConfirmationSearch:
     def _try_last(self, goal: Goal, found_fps: float, down: _Descent) -> None:
         """One more trial at a load that hardly any disturbance spoils: a bound far below beats none."""
         self.measurer.allow(self.duration_s)
-        last = self._trial_at(goal, found_fps * POLICY.last_share, 0)
-        if isinstance(last, Confirmation) and last.passed:
-            down.confirmation = last
+        with suppress(OutOfTimeError):  # the run's time is over, too
+            last = self._trial_at(goal, found_fps * POLICY.last_share, 0)
+            if isinstance(last, Confirmation) and last.passed:
+                down.confirmation = last
 
     def _retry_above(self, goal: Goal, found_fps: float, down: _Descent, floor: Confirmation) -> Confirmation:
         """Try the loads between the one that passed and the refuted ones once more; the confirmation that counts."""
@@ -276,7 +280,7 @@ class ConfirmationSearch:
         purpose = f"confirmation of {goal.name}"
         try:
             trial = self.measurer.measure(self.duration_s, load_fps, purpose, repeats, goal.loss_ratio)
-        except (InvalidTrialsError, OutOfTimeError) as error:
+        except InvalidTrialsError as error:
             return _OpenLoad(load_fps, str(error), load_fps)
         result, ratio = trial.result, trial.result.assumed_loss_ratio
         doubt, meets = result.doubt, ratio <= goal.loss_ratio
