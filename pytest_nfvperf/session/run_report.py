@@ -41,16 +41,9 @@ def write_report(
     ``root``: see ``published_figures``. The others: see ``render_report``.
     """
     published = published_figures(run, root)
-    relations = published_relations(published, run)
+    series, relations = published_series(published), published_relations(published, run)
     return render_report(
-        run,
-        folder,
-        published_series(published),
-        relations=relations,
-        time_for_charts=time_for_charts,
-        note=note,
-        png=png,
-        site=site,
+        run, folder, series, relations=relations, time_for_charts=time_for_charts, note=note, png=png, site=site
     )
 
 

@@ -114,7 +114,7 @@ def render_report(
     suites = _suite_pages(run, conclusion, charts)
     for suite in suites:
         _compare_within(suite, published, relations, charts)
-    context = _context(run, conclusion, suites, charts) | {"published": published, "site": site}
+    context = _context(run, conclusion, suites, charts) | {"published": published, "site": site, "charts": charts}
     made = environment()
     body = made.get_template("test_body.html")  # a template of its own, since a large page packs the body of a test
     context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes

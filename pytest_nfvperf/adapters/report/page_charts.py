@@ -59,6 +59,7 @@ class ChartFolder:
         note: NoteFault = raise_fault,
     ) -> None:
         self.can_draw = can_draw()
+        self.interactive = False  # until a chart is added that plotly.js draws
         self._directory = directory if self.can_draw else None
         self._time_left = time_left
         self.pictures = pictures
@@ -74,6 +75,7 @@ class ChartFolder:
         """An interactive chart with its picture. ``name``: of the file. ``title``: for screen readers."""
         if not self.can_draw:
             return Markup("")
+        self.interactive = True
         still = self.still(chart, name, title) if self.pictures else Markup("")
         # report.js draws from data-chart. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute.
         data = htmlsafe_json_dumps(live(chart), separators=(",", ":"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pytest_nfvperf.model.evidence.records import TrialData
 TEMPLATES = Path(__file__).with_name("templates")
 
 
+@functools.cache
 def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
