@@ -15,7 +15,7 @@ from hypothesis import settings
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
-from tests.forked_pytest import ForkServer
+from tests.forked_pytest import MAINS, ForkServer
 from tests.functional.ovs_support import clean_run, started
 from tests.times import CACHE_KEY, kept_files
 
@@ -96,7 +96,7 @@ def forks() -> Iterator[ForkServer]:
 def pytester(
     pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
-    """Its runs of pytest are forks of one interpreter, unless the test is marked ``own_interpreter``.
+    """Its runs of pytest and ``nfvperf`` are forks of one interpreter, unless the test is marked ``own_interpreter``.
 
     They do without hypothesis' plugin, which takes 0.9 s of each: it imports all of hypothesis for the summary. Runs
     that are started as processes of their own (of stops, of the wheel) have it, as a user's may.
@@ -107,9 +107,11 @@ def pytester(
         popen = pytester.popen
 
         def forked(command: Sequence[str], *, stdout: IO[str], stderr: IO[str], stdin: object) -> object:
-            if command[:2] != (sys.executable, "-mpytest"):
+            program, *words = map(str, command)
+            words[:1] = ["-m", "pytest"] if words[:1] == ["-mpytest"] else words[:1]
+            if program != sys.executable or words[:1] != ["-m"] or words[1] not in MAINS:
                 return popen(command, stdout=stdout, stderr=stderr, stdin=stdin)  # type: ignore[arg-type]
-            return forks.pytest(command[2:], stdout, stderr)
+            return forks.begin(words[1], words[2:], stdout, stderr)
 
         monkeypatch.setattr(pytester, "popen", forked)
     return pytester

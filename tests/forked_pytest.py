@@ -1,4 +1,4 @@
-"""Runs of pytest in pytest, forked from one interpreter a worker that has imported pytest and the plugin before.
+"""Runs of pytest in pytest, and of ``nfvperf``: forks of one interpreter a worker, which has imported the plugin.
 
 An interpreter of its own spends most of such a run on imports. A fork has them, and is otherwise as much a process of
 its own: its directory, environment, output, signals and exit status. Tests of what is imported when take an
@@ -17,7 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -28,16 +28,34 @@ from _pytest.config import _console_main
 
 _CONFTEST = 'pytest_plugins = ["pytest_nfvperf.fixtures.all"]\n'
 _LATER = (
+    "MLRsearch",
+    "matplotlib.backends.backend_svg",
     "numpy",
     "pydantic",
+    "pytest_nfvperf.cli.main",
     "pytest_nfvperf.config.testbed_file",
+    "pytest_nfvperf.features.allure.sink",
     "pytest_nfvperf.session.run",
+    "pytest_nfvperf.session.run_report",
     "rich.console",
     "yaml",
 )
 """What runs import after collection: each of them would, again."""
 
 _MOST_BYTES = 1 << 20
+
+
+def _command() -> int:
+    from pytest_nfvperf.cli.main import main  # pytest imports what it rewrites before others do
+
+    return main()
+
+
+MAINS: dict[str, tuple[str, Callable[[], int]]] = {
+    "pytest": (str(Path(pytest.__file__).with_name("__main__.py")), _console_main),
+    "pytest_nfvperf.cli.main": ("nfvperf", _command),
+}
+"""What can be begun: its ``sys.argv[0]`` and its function."""
 
 
 class ForkServer:
@@ -56,11 +74,15 @@ class ForkServer:
         self._ours.close()
         self._server.wait(timeout=30)
 
-    def pytest(self, arguments: Sequence[str], stdout: IO[str], stderr: IO[str]) -> ForkedPytest:
-        """Begin ``python -m pytest`` in the current directory and environment, which is first in its path."""
+    def begin(self, module: str, arguments: Sequence[str], stdout: IO[str], stderr: IO[str]) -> ForkedPytest:
+        """Begin ``python -m MODULE`` in the current directory and environment, which is first in its path.
+
+        ``module``: a key of ``MAINS``.
+        """
         here = str(Path.cwd())
         path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
-        asked = {"arguments": list(arguments), "directory": here, "environment": {**os.environ, "PYTHONPATH": path}}
+        asked = {"module": module, "arguments": list(arguments), "directory": here}
+        asked["environment"] = {**os.environ, "PYTHONPATH": path}
         socket.send_fds(self._ours, [json.dumps(asked).encode()], [stdout.fileno(), stderr.fileno()])
         return ForkedPytest(self._ours, int(self._ours.recv(_MOST_BYTES)))
 
@@ -119,8 +141,9 @@ def _run(asked: dict[str, object], stdout: int, stderr: int) -> int:
     sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", line_buffering=True)  # noqa: SIM115
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
     sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
-    sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *asked["arguments"]]  # type: ignore[misc]
-    return _console_main()
+    file, main = MAINS[str(asked["module"])]
+    sys.argv = [file, *asked["arguments"]]  # type: ignore[misc]
+    return main()
 
 
 def _import_all() -> None:
@@ -135,8 +158,22 @@ def _import_all() -> None:
                 del sys.modules[name]
     for name in _LATER:
         importlib.import_module(name)
+    _make_parts_of_reports()
     gc.collect()
     gc.freeze()
+
+
+def _make_parts_of_reports() -> None:
+    """Make what is the same in every report: plotly.js packed, templates compiled, letters measured."""
+    from pytest_nfvperf.adapters.report import page_charts, picture, templating
+
+    page_charts.library()
+    for name in templating.environment().list_templates(extensions=["html"]):
+        templating.environment().get_template(name)
+    figure = picture.new_figure(1, 1)
+    figure.text(0, 0, "".join(map(chr, range(32, 127))))
+    picture.to_png(figure)
+    picture.to_svg(figure, "")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import unescape
@@ -14,6 +14,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from user_project import CONFTEST, make_project
+
+from pytest_nfvperf.cli.main import main
 
 SIMULATED = """
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -321,20 +323,21 @@ def read(place: Path, status: int, terminal: str) -> Told:
     folder = (place / "reports" / "latest").resolve()
     if not (folder / "report.html").exists():
         nfvperf("report", place)
-    show = nfvperf("show", place)
-    told = Told(status, terminal, (folder / "report.html").read_text(), show.stdout, show.returncode)
+    shown, show_status = nfvperf("show", place)
+    told = Told(status, terminal, (folder / "report.html").read_text(), shown, show_status)
     told.badges["terminal"] = {name: badge for badge, name in re.findall(LISTED, terminal, re.MULTILINE)}
-    told.badges["show"] = {name: badge for badge, name in re.findall(LISTED, show.stdout, re.MULTILINE)}
+    told.badges["show"] = {name: badge for badge, name in re.findall(LISTED, shown, re.MULTILINE)}
     told.badges["page"] = badges_of(told.page)
     read_junit(told, place / "junit.xml")
     read_allure(told, place / "allure")
     return told
 
 
-def nfvperf(command: str, place: Path) -> subprocess.CompletedProcess[str]:
-    """The command, as a user calls it."""
-    arguments = [sys.executable, "-m", "pytest_nfvperf.cli.main", command]
-    return subprocess.run(arguments, cwd=place, capture_output=True, text=True, check=False)
+def nfvperf(command: str, place: Path) -> tuple[str, int]:
+    """What the command prints where a user calls it in this folder, and its exit status."""
+    with contextlib.chdir(place), contextlib.redirect_stdout(io.StringIO()) as shown:
+        status = main([command])
+    return shown.getvalue(), status
 
 
 def badges_of(page: str) -> dict[str, str]:
