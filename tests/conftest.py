@@ -15,12 +15,16 @@ from hypothesis import settings
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
-from tests.forked_pytest import MAINS, ForkServer
+from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
 from tests.times import CACHE_KEY, kept_files
 
 settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
 settings.load_profile("shared machine")
+
+
+FORKED = {("-mpytest",): "pytest", ("-m", "pytest_nfvperf.cli.main"): "pytest_nfvperf.cli.main"}
+"""How pytester's own runs of pytest begin, and those of nfvperf. ``-m pytest`` is an interpreter of its own."""
 
 
 def pytest_runtest_setup() -> None:
@@ -108,10 +112,10 @@ def pytester(
 
         def forked(command: Sequence[str], *, stdout: IO[str], stderr: IO[str], stdin: object) -> object:
             program, *words = map(str, command)
-            words[:1] = ["-m", "pytest"] if words[:1] == ["-mpytest"] else words[:1]
-            if program != sys.executable or words[:1] != ["-m"] or words[1] not in MAINS:
-                return popen(command, stdout=stdout, stderr=stderr, stdin=stdin)  # type: ignore[arg-type]
-            return forks.begin(words[1], words[2:], stdout, stderr)
+            for begins, module in FORKED.items():
+                if program == sys.executable and tuple(words[: len(begins)]) == begins:
+                    return forks.begin(module, words[len(begins) :], stdout, stderr)
+            return popen(command, stdout=stdout, stderr=stderr, stdin=stdin)  # type: ignore[arg-type]
 
         monkeypatch.setattr(pytester, "popen", forked)
     return pytester

@@ -21,7 +21,10 @@ from tests.plugin.test_ci_recipes import SLA
 from tests.plugin.test_mistakes import project
 from tests.plugin.test_repeat import SEARCH
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)"),
+    pytest.mark.thorough("in a browser"),
+]
 NPM = shutil.which("npm")
 PACKAGE = "allure@3.18.0"
 LIMITS = (">= 3.5 Mpps", ">= 4.5 Mpps", ">= 3.5 Mpps")

@@ -48,6 +48,7 @@ NOISE = 0.02
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # each run in a child would import all of it
     monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "cache"))
     monkeypatch.setattr(tools, "can_boot", lambda: False)  # a simulated DUT has no instructions
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")

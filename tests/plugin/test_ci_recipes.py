@@ -19,6 +19,7 @@ from tests.plugin.compare_project import SUITE, sides_project
 from tests.plugin.test_mistakes import project
 from tests.plugin.test_repeat import SEARCH
 
+pytestmark = pytest.mark.thorough("what the recipes do takes minutes; whoever changes docs/examples/ci runs this file")
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "docs/examples/ci"
 SLA = "schema: 1\nrules:\n  - require: {{pdr: '{limit}'}}\n"

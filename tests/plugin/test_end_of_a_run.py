@@ -8,9 +8,11 @@ import pty
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from test_judging import SIMULATED, SLA
 from user_project import CONFTEST, records
 
@@ -234,7 +236,7 @@ GROUPS = {
     "run": (OTHERS, ("--nfv-report", "none")),
     "test": (OF_A_TEST, ("--nfv-report", "none")),
 }
-FAULTS = [(group, fault) for group, (faults, _) in GROUPS.items() for fault in faults]
+FAULTS = [f"{group}: {fault}" for group, (faults, _) in GROUPS.items() for fault in faults]
 
 
 @pytest.fixture
@@ -252,16 +254,28 @@ def project(suite):
     return make
 
 
+MORE = pytest.mark.thorough("each fault once is in make test, with one of the outcomes in turn")
+
+
+def in_turn(cases: Sequence[object]) -> list[ParameterSet]:
+    """Each case with each outcome of EARNED, of which the gate runs one."""
+    return [
+        pytest.param(case, outcome, marks=() if (number - place) % len(EARNED) == 0 else MORE)
+        for number, case in enumerate(cases)
+        for place, outcome in enumerate(EARNED)
+    ]
+
+
 def told(lines: list[str]) -> list[str]:
     """What the run says of itself after its header."""
     return [line for line in lines if line.startswith("nfvperf: ")][1:]
 
 
-@pytest.mark.parametrize("outcome", EARNED)
-@pytest.mark.parametrize(("group", "fault"), FAULTS)
-def test_a_fault_in_a_part_of_the_end_leaves_the_status(project, suite, group, fault, outcome):
+@pytest.mark.parametrize(("fault", "outcome"), in_turn(FAULTS))
+def test_a_fault_in_a_part_of_the_end_leaves_the_status(project, suite, fault, outcome):
+    group, _, name = fault.partition(": ")
     faults, options = GROUPS[group]
-    injected, line = faults[fault]
+    injected, line = faults[name]
     before = injected in {each for each, _ in (EARLY_ALLURE | OF_A_TEST).values()}
     project(outcome, **{"early" if before else "late": injected})
 
@@ -288,8 +302,7 @@ OUTPUTS = {
 """Encoding, and why the output takes no more."""
 
 
-@pytest.mark.parametrize("outcome", EARNED)
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(("output", "outcome"), in_turn([*OUTPUTS]))
 def test_an_output_that_takes_no_more_leaves_the_status(project, output, outcome):
     folder, status = project(outcome), EARNED[outcome][1]
     encoding, why = OUTPUTS[output]
@@ -349,9 +362,8 @@ def pytest_configure(config):
 '''
 
 
-@pytest.mark.parametrize("kind", ["Bare", "Writes"])
-@pytest.mark.parametrize("outcome", EARNED)
-def test_another_reporter_may_lack_what_pytests_has(project, suite, outcome, kind):
+@pytest.mark.parametrize(("kind", "outcome"), in_turn(["Bare", "Writes"]))
+def test_another_reporter_may_lack_what_pytests_has(project, suite, kind, outcome):
     folder = project(outcome)
     (folder / "reporter.py").write_text(BARE.replace("KIND", kind))
 

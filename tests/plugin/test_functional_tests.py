@@ -84,6 +84,7 @@ def test_without_room_for_all_fewer_run_at_once_and_a_line_says_so(run: Run, pyt
     assert "functional tests run on" not in run("-n", "2", at_once=2, conftest=LITTLE_ROOM).stdout.str()
 
 
+@pytest.mark.thorough("test_workers.py has how testbeds are dealt over workers")
 def test_a_testbed_file_is_one_workers(run: Run, pytester: pytest.Pytester) -> None:
     """What others may do on a testbed that was leased, its lock says: nothing."""
     (pytester.path / "a.yaml").write_text(
@@ -120,6 +121,7 @@ def test_those_that_a_relation_compares_stay_together(run: Run, pytester: pytest
     assert workers_of(pytester.path, "test_judged") == workers_of(pytester.path, "test_ndr_pdr")
 
 
+@pytest.mark.thorough("a lost test that is repeated is above")
 def test_a_lost_functional_test_that_no_new_worker_runs_goes_after_what_measures(
     run: Run, pytester: pytest.Pytester
 ) -> None:

@@ -50,7 +50,8 @@ class Judged:
 
 
 @pytest.fixture
-def judged(pytester: pytest.Pytester) -> Judged:
+def judged(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judged:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # each run in a child would import all of it
     return Judged(pytester)
 
 
@@ -69,13 +70,8 @@ def test_a_run_is_good_bad_or_no_answer(
 ) -> None:
     assert judged.at(rate) == status
     assert capsys.readouterr().out.startswith(told)
-
-
-def test_a_run_that_has_ended_is_judged_from_its_directory(judged: Judged) -> None:
-    judged.at("2e6")
     (run,) = judged.results.glob("001/latest")
-
-    assert main(["judge", str(run)]) == 1
+    assert main(["judge", str(run)]) == status, "the same, of a run that has ended"
 
 
 def test_what_is_no_answer_does_not_convict(judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +89,7 @@ def test_what_is_no_answer_does_not_convict(judged: Judged, tmp_path: Path, caps
     assert f"{tmp_path} is in no git tree" in told
 
 
+@pytest.mark.thorough("a run for each commit that git tries; what each status is for is above")
 def test_git_bisect_run_finds_the_commit(judged: Judged, tmp_path: Path) -> None:
     """Of seven commits the sixth is slow; the fourth, which git tries first, says nothing."""
     tree = repository(tmp_path / "tree")

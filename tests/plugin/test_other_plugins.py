@@ -151,7 +151,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+MOST_USED = ("cov", "html", "randomly", "timeout", "xdist", "many at once")
+"""Of CASES, and below, those that are in the environments of most. The first of them installs all."""
+THOROUGH = pytest.mark.thorough("installs other people's plugins, a network away")
+DAILY = pytest.mark.daily("plugins that few have beside ours")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=name, marks=THOROUGH if name in MOST_USED else DAILY) for name, case in CASES.items()],
+)
 def test_a_run_says_what_pytest_says(beside: Beside, case: Case) -> None:
     beside.write(SUITE, SLA)
     if case.ini:
@@ -219,12 +228,12 @@ rules:
 @pytest.mark.parametrize(
     ("plugins", "arguments", "refixes"),
     [
-        (("rerunfailures",), ("--reruns=2",), True),
+        pytest.param(("rerunfailures",), ("--reruns=2",), True, marks=THOROUGH),
         pytest.param(  # xdist gives workers the path that its own interpreter began with
-            ("xdist", "rerunfailures"), ("--reruns=2", "-n1"), True, marks=pytest.mark.own_interpreter
+            ("xdist", "rerunfailures"), ("--reruns=2", "-n1"), True, marks=[THOROUGH, pytest.mark.own_interpreter]
         ),
-        (("pytest-retry",), ("--retries=2",), False),
-        (("flaky",), ("--force-flaky", "--max-runs=3"), True),
+        pytest.param(("pytest-retry",), ("--retries=2",), False, marks=DAILY),
+        pytest.param(("flaky",), ("--force-flaky", "--max-runs=3"), True, marks=DAILY),
     ],
     ids=["rerunfailures", "rerunfailures-xdist", "retry", "flaky"],
 )
@@ -310,6 +319,7 @@ def test_next(phy2phy, search, sla):
 )
 
 
+@THOROUGH
 @pytest.mark.parametrize("arguments", [(), ("-o", "timeout_func_only=true")], ids=["whole test", "its function"])
 def test_a_time_limit_in_the_middle_of_a_trial_spoils_no_other_test(beside: Beside, arguments: tuple[str, ...]) -> None:
     """What was broken off is started anew, more often than a testbed that breaks; a limit says nothing of the DUT."""
@@ -324,6 +334,7 @@ def test_a_time_limit_in_the_middle_of_a_trial_spoils_no_other_test(beside: Besi
     assert (beside.pytester.path / "made.txt").read_text().count("generator") == 4
 
 
+@THOROUGH
 def test_a_time_limit_by_a_thread_ends_the_run_which_its_evidence_says(beside: Beside) -> None:
     beside.write(TOO_LONG, NEXT, backend=SLOW)
     result = beside.pytester.runpytest_subprocess(
@@ -336,6 +347,7 @@ def test_a_time_limit_by_a_thread_ends_the_run_which_its_evidence_says(beside: B
     assert {test.fate for test in conclusion.tests} == {Fate.UNFINISHED, Fate.NOT_RUN}
 
 
+@THOROUGH
 def test_ctrl_c_ends_a_run_in_order_whatever_took_its_alarm_before(
     pytester: pytest.Pytester, others: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +365,7 @@ def test_ctrl_c_ends_a_run_in_order_whatever_took_its_alarm_before(
     assert (pytester.path / "reports" / "latest" / "report.html").exists()
 
 
+@DAILY
 def test_the_status_is_ours_also_where_a_plugin_would_have_failures_succeed(beside: Beside) -> None:
     beside.write(SUITE, SLA)
     compared = beside.run("--suppress-tests-failed-exit-code", plugins=("custom_exit_code",))
@@ -379,9 +392,9 @@ rules:
 @pytest.mark.parametrize(
     ("plugin", "arguments"),
     [
-        ("reverse", ("--reverse",)),
-        ("randomly", ("-p", "randomly", "--randomly-seed=7")),
-        ("random_order", ("--random-order",)),
+        pytest.param("reverse", ("--reverse",), marks=DAILY),
+        pytest.param("randomly", ("-p", "randomly", "--randomly-seed=7"), marks=THOROUGH),
+        pytest.param("random_order", ("--random-order",), marks=DAILY),
     ],
 )
 def test_the_other_side_of_a_relation_is_measured_first_in_any_order(
@@ -415,6 +428,7 @@ MARKED = {"forked mark": "forked", "freezegun": "freeze_time('2026-01-01')"}
 OWN = {"parallel": (pytest.mark.own_interpreter,)}
 
 
+@DAILY
 @pytest.mark.parametrize("name", [pytest.param(name, marks=OWN.get(name, ())) for name in REFUSED])
 def test_where_nothing_can_be_measured_the_run_is_refused_before_it(beside: Beside, name: str) -> None:
     case = REFUSED[name]
@@ -443,6 +457,7 @@ def test_met(phy2phy, search, sla):
 )
 
 
+@DAILY
 @pytest.mark.parametrize(
     ("plugin", "arguments"),
     [("repeat", ("--count=2",)), ("flakefinder", ("--flake-finder", "--flake-runs=2"))],
@@ -619,6 +634,7 @@ def test_not_rerun(phy2phy, search):
 }
 
 
+@DAILY
 @pytest.mark.parametrize("name", USES)
 def test_what_a_plugin_gives_a_test_is_told_as_pytest_tells_it(beside: Beside, name: str) -> None:
     case, suite, expected = USES[name]

@@ -100,8 +100,20 @@ def start(pytester: pytest.Pytester) -> Iterator[Start]:
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("suite", [TRIALS, STUBBORN.replace("MANY", "3")], ids=["trials", "stubborn"])
+MORE = pytest.mark.thorough("the other signal; each is in make test")
+INT_MORE = [pytest.param(signal.SIGINT, marks=MORE), signal.SIGTERM]
+TERM_MORE = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=MORE)]
+
+
+@pytest.mark.parametrize(
+    ("suite", "number"),
+    [
+        pytest.param(TRIALS, signal.SIGINT, id="trials-SIGINT"),
+        pytest.param(TRIALS, signal.SIGTERM, id="trials-SIGTERM", marks=MORE),
+        pytest.param(STUBBORN.replace("MANY", "3"), signal.SIGINT, id="stubborn-SIGINT", marks=MORE),
+        pytest.param(STUBBORN.replace("MANY", "3"), signal.SIGTERM, id="stubborn-SIGTERM"),
+    ],
+)
 def test_a_run_that_is_asked_to_stop_says_so_and_writes_its_report(
     pytester: pytest.Pytester, start: Start, suite: str, number: signal.Signals
 ) -> None:
@@ -118,7 +130,7 @@ def test_a_run_that_is_asked_to_stop_says_so_and_writes_its_report(
     assert (pytester.path / "reports" / "latest" / "report.html").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", TERM_MORE)
 def test_what_is_slow_at_the_end_is_broken_off(pytester: pytest.Pytester, start: Start, number: signal.Signals) -> None:
     """The signal comes when all tests have passed, and one fixture takes a minute to end."""
     process = start(SLOW_END)
@@ -177,7 +189,7 @@ def test_a_run_that_measures_nothing_keeps_its_signals(pytester: pytest.Pytester
     assert "stopping" not in output
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", INT_MORE)
 def test_workers_stop_with_their_controller(pytester: pytest.Pytester, start: Start, number: signal.Signals) -> None:
     """The controller has the terminal and hears the signal; its worker ends and leaves its evidence."""
     process = start(TRIALS, "-n", "1", "-v", until="PASSED")

@@ -71,6 +71,9 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     assert not strangers, "nothing but the package: a top-level `fixtures` would shadow PyPI's"
 
 
+THOROUGH = pytest.mark.thorough("a clean environment with all packages takes a minute, and a package index")
+
+
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in which the tutorial's commands have been run, up to those that set the machine up."""
@@ -90,6 +93,7 @@ def shell(command: str, directory: Path, **environment: str) -> subprocess.Compl
     )
 
 
+@THOROUGH
 def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed, tmp_path):
     """All its commands as they are written, but the measurements are simulated: this file runs beside others.
 
@@ -120,6 +124,7 @@ def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed,
     assert set(re.findall(r"^\| `(\S+)` \|", page, re.MULTILINE)) <= written
 
 
+@THOROUGH
 def test_what_the_base_needs_is_light(installed):
     """Charts, history and export are extras: of this package and all that it needs without them, the files."""
     (packages,) = installed.glob(".venv/lib/python*/site-packages")
@@ -136,6 +141,7 @@ def test_what_the_base_needs_is_light(installed):
     assert 100 < weight <= 180, f"the base's packages are {weight:.0f} MiB"
 
 
+@THOROUGH
 def test_a_suite_outside_the_tree_runs_on_the_wheel(installed, tmp_path):
     python = str(installed / ".venv/bin/python")
     project = tmp_path / "project"

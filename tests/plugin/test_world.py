@@ -60,7 +60,10 @@ def accepted(user: pytest.Pytester, result: pytest.RunResult) -> Path:
     return made
 
 
-@pytest.mark.parametrize("error", ["EPERM", "EOPNOTSUPP"])
+MORE = pytest.mark.thorough("one case of these is in make test")
+
+
+@pytest.mark.parametrize("error", ["EPERM", pytest.param("EOPNOTSUPP", marks=MORE)])
 def test_a_file_system_without_links(user: pytest.Pytester, error: str) -> None:
     """vfat says EPERM, some network shares EOPNOTSUPP."""
     result = run(user, (*REFUSING, f"symlink={error}", f"link={error}", "--"))
@@ -104,7 +107,9 @@ def test_a_cache_without_links_or_locks(user: pytest.Pytester, refused: str, cac
     )
 
 
-@pytest.mark.parametrize("refused", ["flock=EOPNOTSUPP", "flock=ENOLCK", "fsync=EINVAL", "chmod=EPERM"])
+@pytest.mark.parametrize(
+    "refused", ["flock=EOPNOTSUPP", pytest.param("flock=ENOLCK", marks=MORE), "fsync=EINVAL", "chmod=EPERM"]
+)
 def test_a_file_system_that_lacks_more(user: pytest.Pytester, refused: str) -> None:
     accepted(user, run(user, (*REFUSING, refused, "--"), "--nfv-report=none"))
 
@@ -160,7 +165,7 @@ def test_pdr(phy2phy, search, sla):
 """
 
 
-@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S, YEAR_S, -YEAR_S])
+@pytest.mark.parametrize("by_s", [HOUR_S, *(pytest.param(by_s, marks=MORE) for by_s in (-HOUR_S, YEAR_S)), -YEAR_S])
 def test_a_clock_that_is_set_in_the_middle_of_a_run(
     user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, by_s: int
 ) -> None:
@@ -183,8 +188,8 @@ def test_a_clock_that_is_set_in_the_middle_of_a_run(
     [
         ((), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
         ((), {"LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr", "TZ": "America/St_Johns"}),
-        pytest.param(UTF_8_HOST, {"TZ": "Europe/Berlin"}, marks=needs_root),
-        pytest.param(LATIN_1_HOST, {}, marks=needs_root),
+        pytest.param(UTF_8_HOST, {"TZ": "Europe/Berlin"}, marks=[needs_root, MORE]),
+        pytest.param(LATIN_1_HOST, {}, marks=[needs_root, MORE]),
     ],
 )
 def test_languages_zones_and_names(
