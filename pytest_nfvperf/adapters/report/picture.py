@@ -220,24 +220,11 @@ def finish(
     # A long legend takes nothing from the panels.
     figure.set_figheight(figure.get_figheight() + 0.22 * max(rows - 2, 0))
     width, height = figure.get_size_inches()
-    figure.subplots_adjust(
-        left=left_in / width,
-        right=1 - right_in / width,
-        top=1 - 0.34 / height,
-        bottom=(bottom_in + 0.22 * rows) / height,
-        wspace=0.15,
-    )
+    left, right, bottom = left_in / width, 1 - right_in / width, (bottom_in + 0.22 * rows) / height
+    figure.subplots_adjust(left=left, right=right, top=1 - 0.34 / height, bottom=bottom, wspace=0.15)
     if handles:
-        figure.legend(
-            handles=list(handles.values()),
-            labels=list(handles),
-            loc="lower center",
-            ncols=columns,
-            frameon=False,
-            fontsize=8.5,
-            labelcolor=INK,
-            borderaxespad=0.1,
-        )
+        look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "borderaxespad": 0.1}
+        figure.legend([*handles.values()], [*handles], loc="lower center", ncols=columns, **look)
 
 
 def to_svg(figure: Figure, title: str) -> str:
