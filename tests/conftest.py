@@ -10,17 +10,16 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 import pytest
-from hypothesis import settings
 
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
+from tests.examples import choose_profile
 from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
 from tests.times import CACHE_KEY, kept_files
 
-settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
-settings.load_profile("shared machine")
+choose_profile()
 
 
 def pytest_runtest_setup() -> None:
