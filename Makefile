@@ -5,6 +5,7 @@
 # make test-kernel   also set up QEMU; tests of the kernel datapath, in a guest with Debian's kernel (4 minutes)
 # make test-kernel-all   the same set-up; all of those tests (12 minutes)
 # make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (over half an hour)
+# make coverage   the same set-up; what make test reaches of the package, lines and branches (ARGS=test-all: of all)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
@@ -26,7 +27,7 @@ guest   = @$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests && \
           $(BIN)/python -m pytest tests/kernel -m "$(1)" $(ARGS)
 
 .PHONY: run smoke test test-all test-rest test-daily test-kernel test-kernel-all test-kernel-daily test-lab
-.PHONY: bench docs lint ruff ruff-format mypy setup doctor clean help
+.PHONY: bench coverage docs lint ruff ruff-format mypy setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -62,6 +63,9 @@ test-kernel-daily: setup
 
 test-lab: setup
 	$(call guest,lab)
+
+coverage: setup
+	$(BIN)/python -m benchmarks.mutations --coverage $(or $(ARGS),test)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

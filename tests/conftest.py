@@ -14,6 +14,7 @@ import pytest
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
+from tests.contexts import register_plugins
 from tests.examples import choose_profile
 from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
@@ -30,6 +31,7 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    register_plugins(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(config), "nfv-times")
 
