@@ -90,8 +90,9 @@ def _in_turns(area: str, package: Path, files: Sequence[str], seed: int) -> Iter
     """Faults of an area, a kind after the other, none twice in a function as long as there are others."""
     order = random.Random(f"{seed} {area}")  # noqa: S311 - the same faults each time
     by_kind: dict[str, list[Fault]] = defaultdict(list)
-    for file in files:
-        for fault in faults_of(area, file, (package / file).read_bytes()):
+    sources = {file: (package / file).read_bytes() for file in files}
+    for file, source in sources.items():
+        for fault in faults_of(area, file, source):
             if fault.key not in EQUIVALENT:
                 by_kind[fault.kind].append(fault)
     for faults in by_kind.values():
@@ -102,12 +103,13 @@ def _in_turns(area: str, package: Path, files: Sequence[str], seed: int) -> Iter
             fault = min(by_kind[kind], key=lambda one: taken[one.function])
             by_kind[kind].remove(fault)
             taken[fault.function] += 1
-            yield fault
+            if _compiles(fault.planted(sources[fault.file])):
+                yield fault
         by_kind = {kind: faults for kind, faults in by_kind.items() if faults}
 
 
 def faults_of(area: str, file: str, source: bytes) -> list[Fault]:
-    """Every fault that can be planted in a file, in its order; each leaves Python that can be compiled."""
+    """Every fault that can be planted in a file, in its order."""
     tree = ast.parse(source)
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -118,9 +120,7 @@ def faults_of(area: str, file: str, source: bytes) -> list[Fault]:
             start = starts[node.lineno - 1] + node.col_offset
             end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
             old = source[start:end].decode()
-            fault = Fault(area, file, name, node.lineno, kind, start, end, old, new.format(old))
-            if _compiles(fault.planted(source)):
-                found.append(fault)
+            found.append(Fault(area, file, name, node.lineno, kind, start, end, old, new.format(old)))
     return found
 
 
