@@ -4,9 +4,8 @@
 reaches which line, in the processes that a test starts, too. Then each fault is planted in the copy, and those tests
 run, the quickest first, until one fails. A fault that none finds shows what no test holds.
 
-It takes an hour or two on a machine that nothing else uses: a fault in what removes leftovers may remove somebody's
-run. What is known is kept in reports/mutations: an interrupted one goes on. Faults that were not found are tried again,
-with the tests of changed files, too.
+It takes an hour or two on a machine that nothing else uses. What is known is kept in reports/mutations: an interrupted
+one goes on. Faults that were not found are tried again, with the tests of changed files, too.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
+from pytest_nfvperf.adapters.process.journal import RUN_DIR_VARIABLE
 from pytest_nfvperf.adapters.process.process import run
 
 ROOT = Path(__file__).parents[1]
@@ -37,10 +38,14 @@ disable_warnings = no-data-collected, module-not-measured, module-not-imported, 
 
 @dataclass(frozen=True, slots=True)
 class TreeCopy:
-    """``root``: the copy; ``work``: beside it, for what a benchmark notes."""
+    """``root``: the copy; ``work``: beside it, for what a benchmark notes; ``runs``: where its runs are noted.
+
+    No run of the copy sees other runs of the machine: a changed source may take them for dead, and remove them.
+    """
 
     root: Path
     work: Path
+    runs: Path
 
     @property
     def package(self) -> Path:
@@ -57,7 +62,8 @@ class TreeCopy:
 
     def run(self, command: Sequence[str], env: Mapping[str, str], timeout_s: float | None = None) -> tuple[int, str]:
         """Exit status and output of a command in the copy; TIMED_OUT when it took longer. Nothing of it runs on."""
-        everything = {**os.environ, "XDG_CACHE_HOME": str(self.work / "cache"), **env}
+        ours = {"XDG_CACHE_HOME": str(self.work / "cache"), RUN_DIR_VARIABLE: str(self.runs)}
+        everything = {**os.environ, **ours, **env}
         everything.pop("PYTHONDONTWRITEBYTECODE", None)
         output = self.work / "output"
         with (
@@ -106,7 +112,8 @@ def _write(file: Path, source: bytes) -> None:
 def tree_copy() -> Iterator[TreeCopy]:
     """The last commit, and what was changed since in files that git knows."""
     with TemporaryDirectory(prefix="nfvperf-copy-") as directory:
-        copy = TreeCopy(Path(directory, "tree"), Path(directory, "work"))
+        runs = Path(f"/run/nfvperf-copy-{os.getpid()}")
+        copy = TreeCopy(Path(directory, "tree"), Path(directory, "work"), runs)
         copy.data.mkdir(parents=True)
         run(["git", "clone", "--quiet", str(ROOT), str(copy.root)])
         for name in changed_files():
@@ -118,7 +125,10 @@ def tree_copy() -> Iterator[TreeCopy]:
         _make_environment(copy)
         _make_cache(copy.work / "cache" / "nfvperf")
         copy.coverage_config.write_text(_CONFIG.format(data=copy.data, package=copy.package))
-        yield copy
+        try:
+            yield copy
+        finally:
+            shutil.rmtree(runs, ignore_errors=True)
 
 
 def changed_files(since: str = "HEAD") -> list[str]:

@@ -41,6 +41,7 @@ SOME = Step(
         "tests/measured/test_embedded_generator.py",
         "tests/functional/test_iperf3.py",
         "tests/measured/test_bgp_path.py",
+        *("-m", "not thorough and not daily"),
     ),
 )
 WHOLE = Step("the whole test suite", ("python3", ".ci/tests.py", "test-all"), counts=False)
