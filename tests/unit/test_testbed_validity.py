@@ -66,6 +66,11 @@ def test_more_loss_or_none_or_next_to_no_time_off_the_cpu_is_the_duts(lost: int,
     assert trial_validity.testbed_reasons(trial(lost), changed(kept_off_ns=kept_off_ns)) == ()
 
 
+def test_the_least_time_off_the_cpu_that_counts() -> None:
+    (reason,) = trial_validity.testbed_reasons(trial(30), changed(kept_off_ns=100_000))
+    assert reason.code is Reason.DUT_CPU_STOLEN
+
+
 def test_what_the_duts_own_main_thread_took_does_not_count() -> None:
     assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=500 * MS, beside_run_ns=500 * MS)) == ()
     assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=5 * MS, beside_run_ns=9 * MS)) == ()
