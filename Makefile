@@ -65,7 +65,7 @@ test-lab: setup
 	$(call guest,lab)
 
 coverage: setup
-	$(BIN)/python -m benchmarks.mutations --coverage $(or $(ARGS),test)
+	$(BIN)/python -m benchmarks.mutations --coverage $(if $(ARGS),$(ARGS),test)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def check(command: Sequence[str], name: str, only: str) -> tuple[int, int]:
     """Plant those faults whose description has this text; how many were found, and how many there are."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the copy goes
     with tree_copy() as copy:
         reach = _reach(copy, command, _KEPT / f"reach-{name}.json")
         results = _KEPT / f"results-{name}.json"
