@@ -87,6 +87,11 @@ def test_a_saturating_trial_may_not_lack_a_hundredth_of_its_cpu() -> None:
     )
 
 
+def test_one_frame_that_the_generator_did_not_read_is_its_own_loss() -> None:
+    changes = [CounterDelta(f"{WAY.rx}.far.ring_drops", 1, False)]
+    assert [one.code for one in trial_validity.testbed_reasons(trial(1), changes)] == [Reason.TESTER_DROPS]
+
+
 def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
     changes = [CounterDelta("p0.rx_packets", -7, True), CounterDelta("p1.link_losses", 2, False)]
     fell, down = trial_validity.testbed_reasons(trial(0), changes)
