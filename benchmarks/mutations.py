@@ -15,13 +15,13 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import coverage
 
-from benchmarks.mutants import COUNT, Fault, chosen
+from benchmarks.mutants import AREAS, COUNT, Fault, chosen
 from benchmarks.table import Figure
 from benchmarks.tree_copy import ROOT, TIMED_OUT, TreeCopy, changed_files, commit, tree_copy
 
@@ -68,10 +68,10 @@ def check(command: Sequence[str], name: str, only: str) -> tuple[int, int]:
     """Plant those faults whose description has this text; how many were found, and how many there are."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the copy goes
     with tree_copy() as copy:
-        reach = _reach(copy, command, _KEPT / f"reach-{name}.json")
+        faults = [fault for fault in chosen(copy.package) if only in f"{fault.area}: {fault}"]
+        reach = _reach(copy, command, _KEPT / f"reach-{name}.json", {fault.file for fault in faults})
         results = _KEPT / f"results-{name}.json"
         known: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
-        faults = [fault for fault in chosen(copy.package) if only in f"{fault.area}: {fault}"]
         for fault in faults:
             if not known.get(fault.key, {}).get("found"):
                 known[fault.key] = _try(copy, fault, reach)
@@ -149,11 +149,10 @@ def _reaching(fault: Fault, reach: dict[str, Any]) -> list[str]:
     return [*sorted(old, key=lambda name: times[name][0]), *new]
 
 
-def _reach(copy: TreeCopy, command: Sequence[str], file: Path) -> dict[str, Any]:
-    """Which test reaches which line of the files with faults: as kept while those are the same, or by the tests."""
-    sources = sorted({fault.file for fault in chosen(copy.package)})
+def _reach(copy: TreeCopy, command: Sequence[str], file: Path, needed: Set[str]) -> dict[str, Any]:
+    """Which test reaches which line of the sources: as kept while those that are needed are the same, or by a run."""
     kept: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    if kept and not {f"pytest_nfvperf/{name}" for name in sources} & set(changed_files(kept["commit"])):
+    if kept and not {f"pytest_nfvperf/{name}" for name in needed} & set(changed_files(kept["commit"])):
         return kept
     outcomes = copy.work / "all-outcomes"
     print(f"running {' '.join(command)} with coverage ...", flush=True)
@@ -161,7 +160,7 @@ def _reach(copy: TreeCopy, command: Sequence[str], file: Path) -> dict[str, Any]
     print("\n".join(output.splitlines()[-12:]), flush=True)
     data = _combined(copy).get_data()
     lines: dict[str, dict[int, list[str]]] = {}
-    for name in sources:
+    for name in sorted({name for files in AREAS.values() for name in files}):
         by_line = data.contexts_by_lineno(str(copy.package / name))
         lines[name] = {line: sorted(filter(None, contexts)) for line, contexts in by_line.items()}
     file.parent.mkdir(parents=True, exist_ok=True)
