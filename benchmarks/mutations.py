@@ -30,6 +30,8 @@ _KEPT = ROOT / "reports/mutations"
 _BATCH_S = (10.0, 60.0, 300.0)
 """Seconds of tests that one pytest runs: the first ones are few, and find most faults."""
 _PASSED, _FAILED = 0, 1
+_TIER = "not kernel and not thorough and not daily"
+"""The tests of ``make test``."""
 
 
 def mutations() -> list[Figure]:
@@ -57,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_coverage(asked.coverage)
     command, name = ["make", "--no-print-directory", "test"], "test"
     if asked.tests:
-        options = ["-n", "3", "--dist", "loadfile", "-m", "not kernel and not thorough and not daily"]
+        options = ["-n", "3", "--dist", "loadfile", "-m", _TIER]
         command = [".venv/bin/python", "-m", "pytest", *asked.tests, *options]
         name = "-".join(asked.tests).replace("/", ".")
     found, count = check(command, name, asked.faults)
@@ -129,7 +131,7 @@ def _run_tests(copy: TreeCopy, tests: Sequence[str], expected_s: float) -> tuple
     names, outcomes = copy.work / "names", copy.work / "outcomes"
     names.write_text("\n".join(tests))
     outcomes.unlink(missing_ok=True)
-    command = copy.python("-m", "pytest", "-x", "-q", "-p", "no:xdist", f"@{names}")
+    command = copy.python("-m", "pytest", "-x", "-q", "-p", "no:xdist", "-m", _TIER, f"@{names}")
     status, _ = copy.run(command, {"NFV_TESTS_OUTCOMES": str(outcomes)}, timeout_s=60 + 5 * expected_s)
     if any(not test.startswith("tests/unit") for test in tests):
         copy.run([str(copy.root / ".venv/bin/nfvperf"), "clean"], {}, timeout_s=120)
@@ -142,7 +144,8 @@ def _reaching(fault: Fault, reach: dict[str, Any]) -> list[str]:
     times: dict[str, list[float]] = reach["tests"]
     contexts = set(reach["lines"].get(fault.file, {}).get(str(fault.line), []))
     changed = changed_files(reach["commit"])
-    new = [name for name in changed if name.startswith("tests/") and "/test_" in name and (ROOT / name).exists()]
+    new = [name for name in changed if name.startswith(tuple(reach["within"])) and "/test_" in name]
+    new = [name for name in new if (ROOT / name).exists()]
     found = [name for name, (_, passed) in times.items() if passed]
     found = [name for name in found if name in contexts or name.partition("::")[0] in contexts]
     old = [name for name in found if name.partition("::")[0] not in new]
@@ -164,7 +167,9 @@ def _reach(copy: TreeCopy, command: Sequence[str], file: Path, needed: Set[str])
         by_line = data.contexts_by_lineno(str(copy.package / name))
         lines[name] = {line: sorted(filter(None, contexts)) for line, contexts in by_line.items()}
     file.parent.mkdir(parents=True, exist_ok=True)
-    reach = {"commit": commit(), "tests": json.loads(outcomes.read_text()), "lines": lines}
+    tests = json.loads(outcomes.read_text())
+    within = sorted({"/".join(name.split("/")[:2]) for name in tests})
+    reach = {"commit": commit(), "within": within, "tests": tests, "lines": lines}
     file.write_text(json.dumps(reach))
     return dict(json.loads(file.read_text()))
 
