@@ -29,7 +29,7 @@ WANTED = 38
 _KEPT = ROOT / "reports/mutations"
 _BATCH_S = (10.0, 60.0, 300.0)
 """Seconds of tests that one pytest runs: the first ones are few, and find most faults."""
-_PASSED, _FAILED = 0, 1
+_PASSED, _FAILED, _WRONG_CALL, _NOTHING_RAN = 0, 1, 4, 5
 _TIER = "not kernel and not thorough and not daily"
 """The tests of ``make test``."""
 
@@ -103,16 +103,19 @@ def _try(copy: TreeCopy, fault: Fault, reach: dict[str, Any]) -> dict[str, Any]:
             status, failed = _run_tests(copy, batch, sum(times.get(test, [0.0])[0] for test in batch))
         ran += len(batch)
         tests = [test for test in tests if test not in batch]
-        for name in failed or ([] if status == _PASSED else batch[:1]):
+        if status == _WRONG_CALL:
+            raise RuntimeError(f"pytest does not know one of these tests: {', '.join(batch)}")
+        for name in failed or ([] if status in {_PASSED, _NOTHING_RAN} else batch[:1]):
             if _run_tests(copy, [name], times.get(name, [60.0])[0])[0] == _PASSED:
                 by = name if status == _FAILED else f"{name} and others: {_END.get(status, f'status {status}')}"
                 return {"found": True, "by": by, "ran": ran, "seconds": time.monotonic() - began}
-            batch.remove(name)  # disturbed, or its own fault: the rest of the batch runs again
-            tests = [*(test for test in batch if test not in failed), *tests]
+            # Disturbed, or its own fault: the rest of the batch runs again.
+            batch = [test for test in batch if test not in {name, name.partition("::")[0]}]
+            tests = [*batch, *tests]
     return {"found": False, "by": "", "ran": ran, "seconds": time.monotonic() - began}
 
 
-_END = {TIMED_OUT: "they did not end", 2: "pytest could not collect them", 3: "pytest broke", 4: "pytest did not begin"}
+_END = {TIMED_OUT: "they did not end", 2: "pytest could not collect them", 3: "pytest broke"}
 
 
 def _batch(tests: Sequence[str], times: dict[str, list[float]], ran: int) -> list[str]:
@@ -148,7 +151,7 @@ def _reaching(fault: Fault, reach: dict[str, Any]) -> list[str]:
     new = [name for name in new if (ROOT / name).exists()]
     found = [name for name, (_, passed) in times.items() if passed]
     found = [name for name in found if name in contexts or name.partition("::")[0] in contexts]
-    old = [name for name in found if name.partition("::")[0] not in new]
+    old = [name for name in found if name.partition("::")[0] not in changed]
     return [*sorted(old, key=lambda name: times[name][0]), *new]
 
 
