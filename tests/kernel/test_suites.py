@@ -79,7 +79,7 @@ def test_its_evidence_says_what_was_measured_where(chaining: tuple[tuple[InnerTe
     assert measured.keys() == {("system", "patch", "1"), ("system", "patch", "9")}
     assert all(outcome.samples for outcome in measured.values())
     verdicts = [verdict for test in run.tests.values() for verdict in test.verdicts.values()]
-    assert Counter((verdict.rule, verdict.judgement) for verdict in verdicts) == {
-        ("TCP passes", Judgement.PASS): 2,
-        ("a chain is as fast as a bridge", Judgement.PASS): 1,
+    assert Counter((verdict.rule.rpartition(" ")[2], verdict.judgement) for verdict in verdicts) == {
+        ("rules[0]", Judgement.PASS): 2,
+        ("rules[1]", Judgement.PASS): 1,
     }
