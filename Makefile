@@ -2,8 +2,10 @@
 # make smoke  the same set-up, then one short case of each suite (about 3 minutes): does it work here?
 # make test   set up this machine, run the project's own tests: what a developer runs before a commit
 # make test-all   the same set-up; those that are marked thorough, too, as .ci/run does
-# make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
+# make test-kernel   also set up QEMU; tests of the kernel datapath, in a guest with Debian's kernel (4 minutes)
+# make test-kernel-all   the same set-up; all of those tests (12 minutes)
 # make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (over half an hour)
+# make coverage   the same set-up; what make test reaches of the package, lines and branches (ARGS=test-all: of all)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
@@ -19,9 +21,13 @@ GATE   := not kernel and not thorough and not daily
 REST   := thorough and not kernel and not daily
 both    = $(BIN)/python -m pytest tests/ -m "$(1)" --ignore=tests/measured --ignore=tests/kernel \
           -n 3 --dist loadfile --no-loadscope-reorder; beside=$$?; \
-          $(BIN)/python -m pytest tests/measured -m "$(1)" && exit $$beside
+          $(BIN)/python -m pytest tests/measured -m "$(1)"; alone=$$?; \
+          test $$alone -gt $$beside && exit $$alone; exit $$beside
+guest   = @$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests && \
+          $(BIN)/python -m pytest tests/kernel -m "$(1)" $(ARGS)
 
-.PHONY: run smoke test test-all test-rest test-daily test-kernel test-lab bench docs lint setup doctor clean help
+.PHONY: run smoke test test-all test-rest test-daily test-kernel test-kernel-all test-kernel-daily test-lab
+.PHONY: bench coverage docs lint ruff ruff-format mypy setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -46,12 +52,20 @@ test-daily: setup
 	@$(call both,daily and not kernel)
 
 test-kernel: setup
-	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
-	$(BIN)/python -m pytest tests/kernel -m "not lab" $(ARGS)
+	$(call guest,not lab and not daily)
+
+test-kernel-all: setup
+	$(call guest,not lab)
+
+# What test-kernel-all has beyond test-kernel.
+test-kernel-daily: setup
+	$(call guest,not lab and daily)
 
 test-lab: setup
-	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
-	$(BIN)/python -m pytest tests/kernel -m lab $(ARGS)
+	$(call guest,lab)
+
+coverage: setup
+	$(BIN)/python -m benchmarks.mutations --coverage $(if $(ARGS),$(ARGS),test)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -67,9 +81,15 @@ $(VENV)/.docs: pyproject.toml $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
-lint: $(STAMP)
+lint: ruff ruff-format mypy
+
+ruff: $(STAMP)
 	$(BIN)/ruff check .
+
+ruff-format: $(STAMP)
 	$(BIN)/ruff format --check .
+
+mypy: $(STAMP)
 	$(BIN)/mypy
 
 # The machine (packages, hugepages), then Python's packages, then the generator.

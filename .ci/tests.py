@@ -3,8 +3,8 @@
 
 The tests kill processes, cut links and measure packets on machines that others use, too. One that fails among
 thousands and passes without the others was disturbed, or has a race that somebody should find: it is listed as flaky,
-and does not refuse a change. Up to MOST are run again, those that fail once more a last time; one that fails each
-time refuses the change, and so do more than MOST.
+to be mended or marked daily, and does not refuse a change. Up to MOST are run again, those that fail once more a last
+time; one that fails each time refuses the change, and so do more than MOST.
 
 No test begins after TIME, in seconds since 1970: tests/conftest.py skips it and says why.
 """
@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-MOST = 24
+MOST = 3
 TURNS = 2
 MOST_S = 900
 """Of a turn. What hangs would use up the gate's time."""

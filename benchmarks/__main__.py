@@ -18,6 +18,7 @@ from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.killed_bisections import killed_bisections
 from benchmarks.ledger import ledger_cost
 from benchmarks.lost_workers import lost_workers
+from benchmarks.mutations import mutations
 from benchmarks.noise import causes_of_noise
 from benchmarks.overlays import overlay_cost
 from benchmarks.plugin_start import plugin_start
@@ -46,6 +47,7 @@ APART: dict[str, Callable[[], list[Figure]]] = {
     "dearer-bisections": dearer_bisections,
     "two-machines": two_machines,
     "whole-runs": whole_runs,
+    "mutations": mutations,
 }
 """Those that need no rig, or have rigs of their own: they run before the one of all others takes the CPUs."""
 
@@ -84,6 +86,7 @@ ASKED_FOR = {
     "handicaps-5",
     "killed-bisections",
     "lost-workers",
+    "mutations",
     "rack",
     "same-against-same",
     "slower-bisections",

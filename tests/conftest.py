@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 import pytest
-from hypothesis import settings
 
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
+from tests.contexts import register_plugins
+from tests.examples import choose_profile
 from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
 from tests.times import CACHE_KEY, kept_files
 
-settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
-settings.load_profile("shared machine")
+choose_profile()
 
 
 FORKED = {("-mpytest",): "pytest", ("-m", "pytest_nfvperf.cli.main"): "pytest_nfvperf.cli.main"}
@@ -35,6 +35,7 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    register_plugins(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(config), "nfv-times")
 

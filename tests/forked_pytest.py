@@ -25,6 +25,7 @@ from typing import IO
 
 import pytest
 from _pytest.config import _console_main
+from contexts import VARIABLE, switch_context, without_context
 
 _CONFTEST = 'pytest_plugins = ["pytest_nfvperf.fixtures.all"]\n'
 _LATER = (
@@ -65,7 +66,9 @@ class ForkServer:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, __file__, str(theirs.fileno())]
-            self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            self._server = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=without_context(os.environ)
+            )
 
     def __enter__(self) -> ForkServer:
         return self
@@ -133,6 +136,7 @@ def _run(asked: dict[str, object], stdout: int, stderr: int) -> int:
     os.chdir(str(asked["directory"]))
     os.environ.clear()
     os.environ.update(asked["environment"])  # type: ignore[call-overload]
+    switch_context(os.environ.get(VARIABLE, ""))
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
     os.close(stdout)

@@ -63,6 +63,7 @@ _BUILTINS = frozenset(
         "[[",
         ":",
         "source",
+        "call",
     ]
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\s*[:?+]?=")
@@ -177,8 +178,8 @@ def shell_calls(source: str) -> list[Call]:
     functions = set(re.findall(r"^(\w+)\(\)", source, re.MULTILINE))
     found: set[Call] = set()
     for number, line in enumerate(source.splitlines(), 1):
-        if line.startswith(".PHONY") or re.match(r"[\w$(){}.-]+:(?!=)", line):
-            continue  # a Makefile's targets
+        if line.startswith(".PHONY") or re.match(r"[\w$(){}.-]+:(?!=)", line) or re.match(r"\w+\s+[:?+]?=\s", line):
+            continue  # a Makefile's targets and variables
         found |= {(word, number) for word in _commands(line, functions)}
     return sorted((name.rpartition("/")[2], line) for name, line in found if _PROGRAM.fullmatch(name))
 

@@ -28,6 +28,7 @@ from pytest_nfvperf.adapters.process.journal import (
 )
 from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from tests.examples import examples
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, until
 
 CHILD = """
@@ -299,7 +300,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 OPERATIONS = st.lists(st.tuples(st.sampled_from(Kind), NAMES, st.booleans()), max_size=20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(operations=OPERATIONS, torn=st.integers(0, 200))
 def test_a_torn_journal_reads_as_what_was_whole(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[Kind, str, bool]], torn: int

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.kernel.chain_cost import PASSED_A_DEADLINE, ChainCost
 from tests.kernel.inner_tests import ROOT
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.daily("boots an emulated guest up to three times")]
 
 BOOTS = 3
 BRIDGES = (1, 2, 4)

@@ -17,6 +17,7 @@ from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from tests.functional.ovs_support import leftovers, run_base, until
 
 pytestmark = pytest.mark.kernel
+DAILY = pytest.mark.daily("a boot of its own, for what a user sees if a guest fails")
 
 # what a datapath suite may want from this kernel; conntrack comes with openvswitch
 MODULES = (
@@ -63,6 +64,7 @@ def test_a_command_sees_this_machines_files_and_debians_kernel(
     assert "exited with status 7 in the guest (wall clock)\n--- stdout ---\n" in str(run)
 
 
+@DAILY
 def test_a_command_that_does_not_end_is_given_up_with_what_it_said(
     journal: Journal, kernel: Kernel, tmp_path: Path
 ) -> None:
@@ -73,12 +75,14 @@ def test_a_command_that_does_not_end_is_given_up_with_what_it_said(
     assert list(processes_tagged(journal.tag)) == []
 
 
+@DAILY
 def test_a_guest_that_does_not_boot_is_given_up(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(DeadlineError, match=r"^waited 0.2 s for the guest to boot; QEMU \(pid \d+\) still ran"):
         run_in_guest(journal, kernel, ["true"], tmp_path, boot_deadline_s=0.2)
     assert list(processes_tagged(journal.tag)) == []
 
 
+@DAILY
 def test_a_panic_is_shown(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     panic = ["sh", "-c", "echo 7 >/proc/sys/kernel/printk; echo c >/proc/sysrq-trigger"]
     with pytest.raises(
@@ -88,6 +92,7 @@ def test_a_panic_is_shown(journal: Journal, kernel: Kernel, tmp_path: Path) -> N
     assert "Kernel panic - not syncing: sysrq triggered crash" in caught.value.evidence["console"]
 
 
+@DAILY
 def test_a_module_that_the_kernel_lacks_is_named(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(TestbedError, match="the guest ended without the status of `true`") as caught:
         run_in_guest(journal, kernel, ["true"], tmp_path, machine=GuestMachine(modules=("veth", "no_such_module")))
@@ -110,6 +115,7 @@ def test_a_guest_whose_run_is_killed_goes_with_it(kernel: Kernel, tmp_path: Path
         assert not run.exists()
 
 
+@DAILY
 def test_virtual_time_counts_instructions_and_skips_idle(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     command = ["sh", "-c", 'sleep 600; exec python3 -S -c "$0"', COUNTED]
     run = run_in_guest(journal, kernel, command, tmp_path, machine=VIRTUAL_TIME, deadline_s=90)

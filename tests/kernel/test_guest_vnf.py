@@ -12,7 +12,7 @@ from pytest_nfvperf.model.topology.workloads import vm_chain
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.vnf_support import vnf_rig
 
-pytestmark = [needs_root, needs_hugepages]
+pytestmark = [needs_root, needs_hugepages, pytest.mark.daily("boots an emulated VM and waits for its testpmd")]
 
 CALM_FPS = 500
 

@@ -15,7 +15,10 @@ from pytest_nfvperf.model.errors import TestbedError
 from tests.functional import test_ovn_bgp_agent as functional
 from tests.kernel.inner_tests import check, pytest_command, results
 
-pytestmark = pytest.mark.kernel
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.daily("boots an emulated guest; tests/functional has the agent on kernels with vrf and dummy"),
+]
 
 LIGHT = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest")  # what is not needed takes seconds to import there
 ANNOUNCES = "test_frr_announces_a_logical_port_while_it_is_there"

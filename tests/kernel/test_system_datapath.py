@@ -9,13 +9,16 @@ import pytest
 
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_time.guest_run import run_in_guest
-from tests.contract import test_datapath as contract
 from tests.functional import test_kernel_datapath as functional
 from tests.functional import test_nodes as nodes
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
+from tests.measured import test_datapath_contract as contract
 
-pytestmark = pytest.mark.kernel
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.daily("minutes of emulation; test_suites.py has this datapath in make test-kernel"),
+]
 
 SUITES = (functional, contract)
 FUNCTIONS = [

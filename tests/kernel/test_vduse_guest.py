@@ -18,7 +18,7 @@ from tests.functional import test_vduse as functional
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.daily("downloads and boots Debian 13's kernel and OVS")]
 
 RELEASE = "trixie"
 MODULES = ("vduse", "virtio_vdpa", "virtio_net", "veth", "tun", "openvswitch")

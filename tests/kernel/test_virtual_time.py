@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.model.measure.outcome import Outcome
 from tests.kernel.inner_tests import ROOT
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.daily("minutes of counted instructions")]
 
 ALIKE = 0.002
 """How far builds of one version may differ in the kernel's datapath. In userspace it is 1 %

@@ -33,6 +33,7 @@ from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import GeneratorPort
+from tests.examples import examples
 from tests.functional.engine_talk import Talk
 from tests.functional.generator_support import hugepages_mib, run_dir
 from tests.unit.test_packet_stacks import STACKS, built_again, varied
@@ -146,7 +147,7 @@ def test_each_frame_of_fifty_stacks_is_what_the_program_says(files: Files) -> No
             assert frame == expected, f"{name}: frame {number}"
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(varied(), st.booleans(), st.integers(0, 40))
 def test_frames_of_random_stacks_have_the_checksums_that_scapy_computes(
     files: Files, made: tuple[Packet, tuple[Vary, ...]], together: bool, longer: int

@@ -20,6 +20,7 @@ from pytest_nfvperf.features.bisect.beliefs import (
 )
 from pytest_nfvperf.features.bisect.bisection import Refusal, RefusalReason, VerdictKind
 from pytest_nfvperf.features.bisect.events import By, Estimate, Question, pooled
+from tests.examples import examples
 
 NOISE = 0.03
 """Standard deviation of one block's log-ratio."""
@@ -195,7 +196,7 @@ def test_entropy_is_between_nothing_and_that_of_equal_chances(each: tuple[float,
     assert math.isclose(sum(each), 1.0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.floats(0.01, 0.99), st.floats(-1, 1), st.floats(0.001, 1), st.floats(0.001, 1))
 def test_a_measurement_tells_at_most_one_bit(chance: float, mean: float, one: float, other: float) -> None:
     bits = expected_information_bits(chance, Normal(0.0, one), Normal(mean, other))
@@ -219,7 +220,7 @@ def test_pooling_narrows_and_stays_within(parts: list[tuple[float, float]]) -> N
     assert found.blocks == 4 * len(parts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(2, 40), st.data())
 def test_without_noise_every_culprit_is_found(count: int, data: st.DataObject) -> None:
     guilty = data.draw(st.integers(1, count - 1))
@@ -229,7 +230,7 @@ def test_without_noise_every_culprit_is_found(count: int, data: st.DataObject) -
     assert len(versions.between_ends) <= math.ceil(math.log2(count)) + 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(1, 16), st.sets(st.integers(1, 15), max_size=12), st.integers(0, 99))
 def test_whatever_does_not_build_the_culprit_stays_among_the_candidates(
     guilty: int, cannot: set[int], seed: int

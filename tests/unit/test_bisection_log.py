@@ -118,12 +118,13 @@ def test_two_processes_do_not_write_one_log(tmp_path: Path) -> None:
     EventLog(tmp_path, ASKED).close()
 
 
-def test_a_bisection_that_is_killed_again_and_again_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.thorough("more random moments"))])
+def test_a_bisection_that_is_killed_again_and_again_goes_on(tmp_path: Path, kills: int) -> None:
     """Each process sees all that the ones before saw, and the last one finds the culprit."""
     script = tmp_path / "bisection.py"
     script.write_text(BISECTION.format(tests=str(Path(__file__).parents[1])))
     moments = random.Random(2544)
-    before = [_killed(script, tmp_path / "log", moments.uniform(0.0, 0.2)) for _ in range(4)]
+    before = [_killed(script, tmp_path / "log", moments.uniform(0.0, 0.2)) for _ in range(kills)]
     last = subprocess.run([sys.executable, script, tmp_path / "log"], check=True, capture_output=True, text=True)
 
     assert before == sorted(before)

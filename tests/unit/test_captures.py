@@ -28,6 +28,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.captures import place_of, walk
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
 from pytest_nfvperf.model.traffic.packet import CapturedFrames, captured_frames
+from tests.examples import examples
 
 MACS = {"source_mac": "02:00:00:00:00:11", "destination_mac": "02:00:00:00:00:22"}
 SIGNATURE = bytes(range(0xA1, 0xA1 + 14))
@@ -284,7 +285,7 @@ def test_a_senders_unfinished_checksums_are_made_right_or_sent_as_given(tmp_path
     assert Ether(given_one)[IP].chksum == 0x1234
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(STACKS)), st.integers(0, 1400)), min_size=1, max_size=12),
     st.binary(min_size=14, max_size=14),
@@ -302,7 +303,7 @@ def test_any_mix_of_frames_keeps_its_checksums(tmp_path: Path, chosen: Any, sign
     assert [recomputed(frame) for frame in made] == made
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(min_size=0, max_size=120), st.sampled_from(sorted(STACKS)), st.integers(0, 100))
 def test_any_bytes_are_walked_without_an_error(noise: bytes, name: str, cut: int):
     frame = bytes(STACKS[name])[:cut] + noise
@@ -520,7 +521,7 @@ def test_no_frame_that_can_be_signed(tmp_path: Path):
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2000), st.binary(max_size=40), st.booleans())
 def test_a_damaged_file_ends_in_a_sentence(tmp_path: Path, at: int, noise: bytes, ng: bool):
     if ng:

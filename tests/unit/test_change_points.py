@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.features.history.change_points import _least_by_ranks, steps
 from pytest_nfvperf.features.history.series import AT_LEAST, AT_MOST
+from tests.examples import examples
 from tests.history_support import series
 
 SERIES = 200
@@ -41,7 +42,7 @@ def test_a_step_of_a_tenth_is_found_in_nineteen_series_of_twenty(seed: int, rati
 
 
 @given(st.integers(0, 19), st.sampled_from([0.5, 0.8, 1.3, 3.0]), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_one_run_that_strays_is_no_change(place: int, factor: float, seed: int) -> None:
     values = noise(random.Random(seed), 20, share=0.001)
     values[place] *= factor
@@ -49,7 +50,7 @@ def test_one_run_that_strays_is_no_change(place: int, factor: float, seed: int) 
 
 
 @given(st.integers(0, 99), st.floats(1e-6, 1e12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
     chance = random.Random(seed)
     values = noise(chance, 10) + noise(chance, 6, 5e6)

@@ -102,6 +102,7 @@ def test_the_command_writes_beside_the_evidence_or_elsewhere(
     assert (tmp_path / "datasheet.html").read_text() == (tmp_path / "made" / "sheet.html").read_text()
 
 
+@pytest.mark.thorough("starts Chromium")
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
 def test_chromium_prints_it_to_pdf_and_nothing_is_cut(page: Path) -> None:
     with chromium() as tab:

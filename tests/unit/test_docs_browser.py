@@ -16,6 +16,7 @@ from tests.browser_support import CHROMIUM, Tab, chromium
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
+    pytest.mark.thorough("starts Chromium"),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)"),
     pytest.mark.skipif(find_spec("material") is None, reason="needs mkdocs-material: make docs installs it"),
 ]

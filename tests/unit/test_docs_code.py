@@ -23,6 +23,7 @@ def blocks(kind: str):
                 )
 
 
+@pytest.mark.thorough("a run of pytest for each example")
 @pytest.mark.parametrize("code", list(blocks("suite")))
 def test_suites_in_the_docs_run(code, pytester):
     pytester.makeconftest(CONFTEST)
@@ -36,6 +37,7 @@ def test_suites_in_the_docs_run(code, pytester):
     result.stdout.no_fnmatch_line("*cannot be planned*")
 
 
+@pytest.mark.thorough("a run of pytest for each example")
 @pytest.mark.parametrize("code", list(blocks("conftest")))
 def test_conftests_in_the_docs_serve(code, pytester):
     pytester.makeconftest(code)

@@ -29,6 +29,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from tests.examples import examples
 from tests.sample_comparison import comparison_records
 from tests.sample_run import SampleRun, small_run
 from tests.sample_study import study_records
@@ -137,7 +138,7 @@ def written_and_read(payload: Any) -> Any:
 
 @pytest.mark.parametrize("kind", list(KINDS), ids=lambda kind: kind.__name__)
 def test_every_payload_comes_back_as_it_was(kind: type) -> None:
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(any_of(kind))
     def check(payload: Any) -> None:
         assert written_and_read(payload) == payload
@@ -145,7 +146,7 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
     check()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(any_of(TrialResult))
 def test_a_trial_result_comes_back_as_it_was(result: TrialResult) -> None:
     result = replace(result, windows=None)  # not kept as they are: tests/unit/test_searches_by_windows.py
@@ -210,13 +211,13 @@ def test_the_schema_refuses_what_is_not_evidence() -> None:
 
 
 @given(histograms())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_histogram_survives_hdr_compression(histogram: Histogram) -> None:
     assert hdr.decode(hdr.encode(histogram)).counts == histogram.counts
 
 
 @given(histograms())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_thinning_keeps_the_count_and_moves_no_value_by_more_than_one_percent(histogram: Histogram) -> None:
     thin = coarse_histogram(histogram)
     assert thin.total == histogram.total

@@ -56,6 +56,7 @@ def test_the_compilers_words_are_shown_and_nothing_is_left(monkeypatch: pytest.M
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.thorough("compiles three times; make setup builds in every gate")
 def test_built_once_and_again_when_a_source_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -76,6 +77,7 @@ def test_the_one_for_any_cpu_is_kept_beside_the_one_for_this_one(tmp_path: Path)
         building.find(tmp_path, portable=True)
 
 
+@pytest.mark.thorough("compiles; the tests in the guest run this build")
 def test_the_one_for_any_cpu_is_compiled_for_the_distributions_oldest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

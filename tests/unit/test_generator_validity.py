@@ -165,7 +165,9 @@ def test_a_late_poll_explains_a_loss_only_where_the_ring_overflows() -> None:
         (Reason.LATE_POLL, "a->b: not polled for 10.0 ms, 10000 frames; the ring holds 1024")
     ]
     assert reasons(back_pressure=False) == []  # nothing was lost
-    assert reasons(counts=LOST, back_pressure=False, health=RigHealth(longest_poll_gap_ns=1_000_000)) == []
+    for gap_ns, codes in ((1_024_000, []), (1_025_000, [Reason.LATE_POLL])):  # a ring is full with 1,024 frames
+        told = reasons(counts=LOST, back_pressure=False, health=RigHealth(longest_poll_gap_ns=gap_ns))
+        assert [code for code, _ in told] == codes
 
 
 def test_a_very_long_gap_spoils_any_trial() -> None:

@@ -170,6 +170,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(tmp_path: Path, caps
     assert text.count("left out: ") == 2
 
 
+@pytest.mark.thorough("starts Chromium")
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
 def test_pages_in_a_browser(site: Path) -> None:
     with chromium() as tab:

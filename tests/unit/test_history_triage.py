@@ -238,6 +238,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(tmp_path_factory.mktemp("history"), sixty_runs())
 
 
+@pytest.mark.thorough("starts Chromium")
 @BROWSER
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1400, False), (1400, True)])
 def test_nothing_is_beside_the_window(tab: Tab, page: Path, width: int, dark: bool) -> None:
@@ -253,6 +254,7 @@ def test_nothing_is_beside_the_window(tab: Tab, page: Path, width: int, dark: bo
     assert tab.complaints == []
 
 
+@pytest.mark.thorough("starts Chromium")
 @BROWSER
 def test_filters_and_order(tab: Tab, page: Path) -> None:
     tab.show(page)
@@ -279,6 +281,7 @@ def test_filters_and_order(tab: Tab, page: Path) -> None:
     assert tab.ask("document.querySelector('#causes th[data-key=time]').getAttribute('aria-sort')") == "descending"
 
 
+@pytest.mark.thorough("starts Chromium")
 @BROWSER
 def test_a_link_opens_the_series_and_the_keyboard_walks_its_runs(tab: Tab, page: Path) -> None:
     tab.show(page, fragment="#s-3")

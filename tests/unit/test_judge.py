@@ -203,6 +203,11 @@ def test_relation_without_a_baseline(theirs, reason):
     assert (verdict.judgement, verdict.observed, verdict.reason) == (INCONCLUSIVE, None, reason)
 
 
+def test_relation_to_a_figure_below_one():
+    verdict = relation([replace(NDR, value=0.4)], [replace(NDR, value=0.5)])
+    assert (verdict.judgement, verdict.observed) == (FAIL, pytest.approx(0.8))
+
+
 LOWER = {"lower_bound": True, "bound_reason": "generator-limited"}
 UPPER = {"upper_bound": True, "bound_reason": "confirmation failed"}
 

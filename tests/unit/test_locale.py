@@ -59,6 +59,7 @@ print(newest_package())
 """
 
 
+@pytest.mark.thorough("compiles a locale")
 @pytest.mark.skipif(
     shutil.which("localedef") is None or shutil.which("apt-cache") is None, reason="Debian's own programs"
 )

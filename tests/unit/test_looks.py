@@ -35,6 +35,7 @@ def test_the_level_is_enough_for_four_looks_evenly_spaced() -> None:
     assert CONFIDENCE < within < CONFIDENCE + 0.01
 
 
+@pytest.mark.thorough("ten thousand simulated studies")
 def test_rounds_of_equal_subjects_seldom_differ() -> None:
     """By the interval of Mann and Whitney, after 5, 10, 15 and 20 rounds."""
     rng = random.Random(SEED)
@@ -66,6 +67,7 @@ def by_jackknife(logs: Sequence[float]) -> bool:
     return abs(found[0]) > found[1]
 
 
+@pytest.mark.thorough("ten thousand simulated studies")
 @pytest.mark.parametrize("told", [by_ranks, by_jackknife])
 def test_blocks_of_equal_subjects_seldom_differ(told: Callable[[Sequence[float]], bool]) -> None:
     """By the interval of Wilcoxon, and by that of leaving out a block, after 8, 16, 24 and 32 blocks."""

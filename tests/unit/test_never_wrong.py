@@ -46,6 +46,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
+from tests.examples import examples
 
 WAY = Direction("a", "b")
 FULL, SHARED = 1600, 2400
@@ -137,7 +138,7 @@ def judged(outcome: Outcome, metric: str, limit: str) -> Judgement:
     return worst(verdicts)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=60), st.booleans(), st.sampled_from([0.0, 0.005, 0.03, 0.2, 0.6, 0.95]))
 def test_no_loss_is_judged_but_at_the_load_that_was_offered(rows: list[Row], windowed: bool, limit: float) -> None:
     point = loss_point(trial_of(rows, windowed=windowed))
@@ -228,7 +229,7 @@ def searches(draw: st.DrawFn) -> tuple[Outcome, float]:
     return outcome, min(truth, math.floor(line)) if line else truth
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(searches(), st.integers(2_900_000, 5_100_000))
 def test_no_search_is_judged_beyond_what_it_says_of_the_truth(made: tuple[Outcome, float], limit: int) -> None:
     outcome, truth = made
@@ -271,7 +272,7 @@ def seen_ndr(outcome: Outcome) -> Observation:
     return seen
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(any_goal())
 def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     seen = seen_ndr(outcome)

@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.host.pci import PciDevice, check_device
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, RemovalFailure, read_entries
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import NicSpec
+from tests.examples import examples
 
 NIC, SECOND, PF = "0000:03:00.0", "0000:03:00.1", "0000:05:00.0"
 VF0, VF1 = f"{PF} vf 0", f"{PF} vf 1"
@@ -479,7 +480,7 @@ def prepare(kernel: LittleKernel, found: Mapping[str, Any]) -> None:
     kernel.written.clear()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(set_up=set_ups(), dies_at=st.integers(0, 60), dies_again_at=st.integers(0, 30))
 def test_a_run_killed_at_any_step_is_undone(
     set_up: tuple[list[NicSpec], dict[str, Any]], dies_at: int, dies_again_at: int

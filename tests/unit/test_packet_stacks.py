@@ -37,6 +37,7 @@ from scapy.packet import Packet, Raw
 
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frame_of
 from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
+from tests.examples import examples
 
 MACS = {"source_mac": "02:00:00:00:00:01", "destination_mac": "02:00:00:00:00:02"}
 SIGNATURE = bytes(range(0xA1, 0xA1 + 14))
@@ -324,7 +325,7 @@ def varied(draw: st.DrawFn) -> tuple[Packet, tuple[Vary, ...]]:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(varied(), st.booleans(), st.integers(0, 1 << 60), st.binary(min_size=14, max_size=14), st.integers(0, 300))
 def test_frames_of_a_random_stack_are_what_scapy_builds(
     made: tuple[Packet, tuple[Vary, ...]], together: bool, number: int, signature: bytes, longer: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,18 @@ SHELL = [*sorted(path for path in (ROOT / ".ci").iterdir() if path.suffix != ".p
 KNOWN = {*PROGRAMS, *(library.name for library in LIBRARIES)}
 
 
+@cache
+def calls_of(path: Path) -> list[tuple[str, int]]:
+    return python_calls(path.read_text())
+
+
 def unknown(path: Path, calls: list[tuple[str, int]]) -> list[str]:
     return [f"{path.relative_to(ROOT)}:{line}: {name}" for name, line in calls if name not in KNOWN]
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
 def test_python_calls_only_programs_of_the_table(path: Path) -> None:
-    assert unknown(path, python_calls(path.read_text())) == []
+    assert unknown(path, calls_of(path)) == []
 
 
 @pytest.mark.parametrize("path", SHELL, ids=lambda path: path.name)
@@ -85,7 +91,7 @@ def test_a_planted_call_of_a_script_is_found(source: str) -> None:
 
 
 def test_the_walk_sees_what_is_called() -> None:
-    called = {name for path in PYTHON for name, _ in python_calls(path.read_text())}
+    called = {name for path in PYTHON for name, _ in calls_of(path)}
     assert {"ethtool", "setpriv", "nsenter", "taskset", "tc", "iperf3", "qemu-system-x86_64", "mmdebstrap"} <= called
     assert {"git", "make", "grep", "pgrep"} <= called | {n for path in SHELL for n, _ in shell_calls(path.read_text())}
 

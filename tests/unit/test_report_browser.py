@@ -16,7 +16,10 @@ from pytest_nfvperf.adapters.report import html
 from tests.browser_support import CHROMIUM, Tab, chromium
 from tests.sample_run import SampleRun, small_run, write_sample
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
+pytestmark = [
+    pytest.mark.thorough("starts Chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)"),
+]
 ALL_DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('.live .main-svg'))"
 INK = "getComputedStyle(document.querySelector('.live .xtick text')).fill"
 

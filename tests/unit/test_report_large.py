@@ -105,6 +105,7 @@ def test_the_terminal_lists_what_did_not_pass_and_says_where_the_rest_is(run: Ru
     assert len(re.findall(r" PASS$", more, re.MULTILINE)) == 20
 
 
+@pytest.mark.thorough("starts Chromium")
 @NEEDS_CHROMIUM
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_page_opens_and_its_finder_finds(page: Path, width: int) -> None:

@@ -55,6 +55,7 @@ def looked_at(folder: Path, width: int, section: str = "summary") -> dict[str, A
     return seen
 
 
+@pytest.mark.thorough("starts Chromium")
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_page_fits_its_window(tmp_path, width):
@@ -71,6 +72,7 @@ def test_the_page_fits_its_window(tmp_path, width):
     assert seen["table"] <= width, "the summary's figures are off screen"
 
 
+@pytest.mark.thorough("starts Chromium")
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
 def test_a_comparison_shows_values_and_verdicts_on_a_phone(tmp_path):
     write_sample(tmp_path, comparison_records())

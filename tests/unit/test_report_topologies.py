@@ -22,6 +22,7 @@ from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
+from tests.examples import examples
 from tests.sample_run import SampleRun, small_run, write_sample
 from tests.topologies import EXAMPLES, topologies
 
@@ -89,7 +90,7 @@ def test_examples(name: str) -> None:
     assert {"DUT", "dpdk", "datapath"} <= set(shown)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(topologies())
 def test_any_topology_can_be_drawn_and_all_pictures_have_one_width_or_more(topology: Topology) -> None:
     figure = topology_chart(TopologyData(topology, "netdev"))

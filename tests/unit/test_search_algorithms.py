@@ -29,6 +29,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
+from tests.examples import examples
 
 LIMITS = LoadLimits(10_000, 10e6)
 NDR = Goal("ndr", 0.0, duration_sum_s=5.0)
@@ -72,7 +73,7 @@ def measurer_on(generator: FakeGenerator, **kwargs) -> LoadMeasurer:
     return measurer
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.floats(50_000, 9.5e6))
 def test_mlrsearch_brackets_the_capacity_within_its_width(capacity):
     ndr, pdr = mlr_search(measurer_on(FakeGenerator(capacity)), (NDR, PDR), LIMITS)
@@ -82,7 +83,7 @@ def test_mlrsearch_brackets_the_capacity_within_its_width(capacity):
     assert ndr.load_fps <= pdr.load_fps <= capacity / (1 - 0.005) + 1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.floats(50_000, 9.5e6), st.sampled_from([binary_search, TST009]))
 def test_binary_searches_bracket_the_capacity_within_their_width(capacity, search):
     found = search(measurer_on(FakeGenerator(capacity)), NDR, LIMITS)

@@ -25,6 +25,7 @@ from pytest_nfvperf.model.measure.soak_series import (
 )
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
+from tests.examples import examples
 from tests.sample_soak import LOAD, PLAN, TROUBLED, quiet_row, soak_outcome, soak_table, troubled
 
 SLA = """
@@ -97,7 +98,7 @@ def test_no_stall_explains_the_losses_of_several_intervals() -> None:
 
 
 @given(st.integers(0, 60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
     skipped = {"p0->p1.skipped": LOAD}
     soak = summarise(soak_table(changes=dict.fromkeys(range(count), skipped)), PLAN)
@@ -225,7 +226,7 @@ def test_thinning_is_bounded_and_keeps_within_the_values(values: list[float], mo
 
 
 @given(st.integers(1, 900))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_curves_are_bounded_however_long_the_soak(seconds: int) -> None:
     curves = series(soak_table(seconds))
     assert {curve.panel for curve in curves} >= {"received rate", "latency", "PMD busy", "port packets", "sessions"}

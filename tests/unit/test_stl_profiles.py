@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
@@ -13,7 +18,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.utils import wrpcap
 
 from pytest_nfvperf import Traffic
-from pytest_nfvperf.features.trex import stl_library
+from pytest_nfvperf.features.trex import profiles, stl_library
 from pytest_nfvperf.features.trex.profiles import NotKeptError, ProfileStream, kept
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.frame_program import frame_at
@@ -131,6 +136,30 @@ def one_stream(profile: Callable[[str], Path]) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles run in this process, whose imports are put back: a process of their own spends a second on scapy's."""
+
+    def answer(command: Sequence[str], *, deadline_s: float, stdin: str) -> str:
+        assert command[1:] == ["-m", profiles.__name__]
+        with TemporaryFile("w+") as answers, monkeypatch.context() as changed:
+            changed.setattr(sys, "stdin", io.StringIO(stdin))
+            changed.setattr(sys, "argv", [])
+            changed.setattr(sys, "path", sys.path.copy())
+            stdout = os.dup(1)
+            try:
+                os.dup2(answers.fileno(), 1)
+                with patch.dict(sys.modules):
+                    profiles.main()
+            finally:
+                os.dup2(stdout, 1)
+                os.close(stdout)
+            answers.seek(0)
+            return answers.read()
+
+    monkeypatch.setattr(profiles, "run", answer)
+
+
 def frames(traffic: Traffic, count: int, step: int = 1) -> list[Any]:
     source = traffic.frame_source
     assert source is not None
@@ -181,6 +210,7 @@ def test_a_range_of_clients_counts_in_two_fields_at_once(profile: Any):
     ]
 
 
+@pytest.mark.usefixtures("in_process")
 def test_tunables_are_options_of_the_profile(profile: Any):
     path = profile(RANGE_OF_CLIENTS)
 
@@ -206,6 +236,7 @@ def test_an_imix_of_streams_is_a_mix_whose_shares_are_their_rates(profile: Any, 
     ]  # both addresses change with every frame
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_syn_flood_needs_room_for_the_signature(profile: Any):
     path = profile(SYN_ATTACK)
 
@@ -220,6 +251,7 @@ def test_a_syn_flood_needs_room_for_the_signature(profile: Any):
     assert all(each[IP].src.split(".")[0] in {"16", "17", "18"} for each in sent)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_rates_in_bits_are_shares_of_frames(profile: Any):
     given = ((1458, "bps_L2=1500e6"), (20, "bps_L1=88e6"), (458, "pps=125000"))
     packet = "STLPktBuilder(pkt=Ether() / IP() / UDP() / ('x' * {}))"
@@ -231,6 +263,7 @@ def test_rates_in_bits_are_shares_of_frames(profile: Any):
     assert [each.share for each in mix.classes] == pytest.approx([rate / sum(rates) for rate in rates])
 
 
+@pytest.mark.usefixtures("in_process")
 def test_percent_of_a_link_cannot_be_mixed_with_other_rates(profile: Any):
     made = "STLStream(mode=STLTXCont(percentage=10)), STLStream(mode=STLTXCont(pps=10))"
 
@@ -322,6 +355,7 @@ def test_a_layer_of_scapys_contributions(one_stream: Any):
     assert traffic.headers_name == "Ether / MPLS / IP / UDP"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_packet_of_a_capture_and_of_bytes(profile: Any, tmp_path: Path):
     packet = Ether() / IP(dst="48.0.0.9") / UDP(dport=99) / (b"x" * 30)  # from port 53: scapy takes it for DNS
     wrpcap(str(tmp_path / "one.pcap"), packet)
@@ -363,11 +397,13 @@ def test_what_a_stream_does_and_a_traffic_cannot_is_named(more: str):
     assert not_kept(more=more) == NOT_KEPT[more]
 
 
+@pytest.mark.usefixtures("in_process")
 def test_what_cannot_be_kept_is_told_with_the_file(one_stream: Any):
     more = "next='S1'"
     assert refusal(one_stream(more=more)).message == f"stream 'stream1' is followed by another one ({more}), {KEPT}"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_flow_statistics_are_kept_and_a_disabled_stream_is_left_out(one_stream: Any):
     assert isinstance(Traffic.from_trex(one_stream(more="flow_stats=STLFlowStats(pg_id=7)")), Traffic)
     assert refusal(one_stream(more="enabled=False")).message == "gives no stream for direction 0"
@@ -462,6 +498,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_profile_that_cannot_be_run_is_told_with_its_line(profile: Any, text: str):
     error = refusal(profile(text))
@@ -473,6 +510,7 @@ def test_a_file_that_is_not_there(tmp_path: Path):
     assert refusal(tmp_path / "none.py").message == "is no file: name an STL profile of TRex, such as stl/imix.py"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_nine_streams(profile: Any):
     path = profile(SEVERAL.format("STLStream(), " * 9))
 
@@ -485,6 +523,7 @@ def test_what_a_profile_prints_does_not_disturb(profile: Any):
     assert Traffic.from_trex(profile(text)).combinations == 30_000
 
 
+@pytest.mark.usefixtures("in_process")
 def test_profiles_of_before_take_tunables_as_arguments(profile: Any):
     text = """
         from trex_stl_lib.api import *

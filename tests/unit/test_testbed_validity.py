@@ -66,6 +66,11 @@ def test_more_loss_or_none_or_next_to_no_time_off_the_cpu_is_the_duts(lost: int,
     assert trial_validity.testbed_reasons(trial(lost), changed(kept_off_ns=kept_off_ns)) == ()
 
 
+def test_the_least_time_off_the_cpu_that_counts() -> None:
+    (reason,) = trial_validity.testbed_reasons(trial(30), changed(kept_off_ns=100_000))
+    assert reason.code is Reason.DUT_CPU_STOLEN
+
+
 def test_what_the_duts_own_main_thread_took_does_not_count() -> None:
     assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=500 * MS, beside_run_ns=500 * MS)) == ()
     assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=5 * MS, beside_run_ns=9 * MS)) == ()
@@ -80,6 +85,11 @@ def test_a_saturating_trial_may_not_lack_a_hundredth_of_its_cpu() -> None:
     assert reason.detail == (
         "the host kept PMD threads off their CPU for 11.00 ms, above 1% of the trial, so its rate is too low"
     )
+
+
+def test_one_frame_that_the_generator_did_not_read_is_its_own_loss() -> None:
+    changes = [CounterDelta(f"{WAY.rx}.far.ring_drops", 1, False)]
+    assert [one.code for one in trial_validity.testbed_reasons(trial(1), changes)] == [Reason.TESTER_DROPS]
 
 
 def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:

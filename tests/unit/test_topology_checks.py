@@ -204,8 +204,7 @@ def test_what_can_be_built_is_not_refused(case):
     assert topology(**FINE[case]).name == "t"
 
 
-@pytest.mark.parametrize("ends", ["generator", "namespace"])
-@pytest.mark.parametrize("link", ["patch", "veth"])
+@pytest.mark.parametrize(("link", "ends"), [("patch", "namespace"), ("veth", "generator")])
 def test_long_chains_have_names_that_the_kernel_allows(link, ends):
     assert len(catalogue.bridge_chain(999, link=link, ends=ends).bridges) == 999
 

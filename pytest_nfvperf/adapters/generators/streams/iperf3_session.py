@@ -27,7 +27,7 @@ _FINE_UP_TO_S = 30
 _STALL_MS = 3000
 """How long nothing may arrive, or an acknowledgement be missing, before iperf3 gives up."""
 _CONNECT_MS = 3000
-_LISTEN_DEADLINE_S = 5.0
+_LISTEN_DEADLINE_S = 15.0
 _END_DEADLINE_S = 3.0
 _LEFT_ALONE_S = 0.3
 _TERM_DEADLINE_S = 1.0

@@ -24,7 +24,7 @@ from pytest_nfvperf.ports.streams import StreamEnd
 PROGRAM = "sockperf"
 _FIRST_WITH_IPV6 = (3, 8)
 _PORTS = range(11111, 11175)
-_LISTEN_DEADLINE_S = 5.0
+_LISTEN_DEADLINE_S = 15.0
 _MARGIN_S = 8.0
 """It warms up for some tenths of a second, and writes its log at the end."""
 _NAMES = ("txTime", "rxTime")
