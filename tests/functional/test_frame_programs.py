@@ -22,7 +22,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet
-from scapy.utils import rdpcap, wrpcap
+from scapy.utils import RawPcapReader, wrpcap
 
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
@@ -76,7 +76,8 @@ class Files:
         counts = self._trial(streams)["streams"]
         for name in ("a", "unused"):
             assert self._talk.ask(cmd="detach", name=name)["ok"]
-        caught = [bytes(frame) for frame in rdpcap(str(written))]
+        with RawPcapReader(str(written)) as frames:
+            caught = [data for data, _ in frames]
         assert len(caught) == sum(one["sent"] for one in counts) > 0
         return caught
 

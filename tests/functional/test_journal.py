@@ -30,6 +30,8 @@ from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, until
 
+MORE = pytest.mark.thorough("another moment")
+
 CHILD = """
 import sys
 from pathlib import Path
@@ -59,7 +61,7 @@ def killed_child(base: Path, datapath: str, after_s: float) -> str:
 
 
 @needs_root
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("moment", [0, *(pytest.param(number, marks=MORE) for number in range(1, 8))])
 def test_a_run_killed_at_any_moment_is_reaped_whole(moment: int) -> None:
     with run_base() as base:
         tag = killed_child(base, "netdev", random.Random(moment).uniform(0, 0.6))
@@ -72,7 +74,7 @@ def test_a_run_killed_at_any_moment_is_reaped_whole(moment: int) -> None:
 
 @needs_root
 @needs_hugepages
-@pytest.mark.parametrize("after_s", [0.15, 0.35, 1.0])
+@pytest.mark.parametrize("after_s", [pytest.param(0.15, marks=MORE), 0.35, pytest.param(1.0, marks=MORE)])
 def test_a_dpdk_run_killed_gives_its_hugepages_back(after_s: float) -> None:
     with run_base() as base:
         tag = killed_child(base, "dpdk", after_s)
@@ -299,7 +301,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 OPERATIONS = st.lists(st.tuples(st.sampled_from(Kind), NAMES, st.booleans()), max_size=20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(operations=OPERATIONS, torn=st.integers(0, 200))
 def test_a_torn_journal_reads_as_what_was_whole(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[Kind, str, bool]], torn: int
