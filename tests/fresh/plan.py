@@ -36,8 +36,8 @@ SOME = Step(
     (
         *_PYTEST,
         "tests/unit/test_programs.py",
-        "tests/measured/test_ovs_instance.py",
-        "tests/measured/test_ovs_topology.py",
+        "tests/functional/test_ovs_instance.py",
+        "tests/functional/test_ovs_topology.py",
         "tests/measured/test_embedded_generator.py",
         "tests/functional/test_iperf3.py",
         "tests/measured/test_bgp_path.py",

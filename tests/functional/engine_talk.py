@@ -6,7 +6,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +62,41 @@ class Talk:
     def ask(self, **request: Any) -> Any:
         return self.line(json.dumps({"id": 1, **request}))
 
+    def without_ports(self) -> bool:
+        """Detach all ports; False where it has ended, or is in the middle of something."""
+        assert self.process.stdin is not None
+        if self.process.stdin.closed or self.process.poll() is not None:
+            return False
+        ports = self.ask(cmd="stats").get("ports")
+        return ports is not None and all(self.ask(cmd="detach", name=name)["ok"] for name in ports)
+
+    def end(self) -> None:
+        with self.process:
+            self.process.kill()
+
+
+@pytest.fixture(scope="module")
+def talks() -> Iterator[Callable[[], Talk]]:
+    """Gives an engine without ports: the one that it gave before, unless a test has ended that."""
+    with run_dir() as directory:
+        running: list[Talk] = []
+
+        def idle() -> Talk:
+            if running and not running[0].without_ports():
+                running.pop().end()
+            if not running:
+                running.append(Talk(directory))
+            return running[0]
+
+        yield idle
+        for each in running:
+            each.end()
+
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
-    with run_dir() as directory:
-        made = Talk(directory)
-        with made.process:
-            yield made
-            made.process.kill()
+def talk(talks: Callable[[], Talk]) -> Talk:
+    """An engine without ports, which the tests of a file share."""
+    return talks()
 
 
 def examples() -> list[tuple[Any, Any]]:

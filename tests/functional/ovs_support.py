@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.model.topology.links import Crossing, Patch
+from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
 from pytest_nfvperf.model.topology.ports import NicKind, Port, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
@@ -223,3 +223,11 @@ def _connected(address: str, port: int, wait_s: float) -> socket.socket:
 def netns_path(name: str) -> Path:
     """The file of a named namespace."""
     return Path("/run/netns") / name
+
+
+def some_tunnels() -> list[object]:
+    """Kinds of tunnels and the IP version around them: two in ``make test``, the others where there is time."""
+    every = [(kind, ip) for kind in TunnelKind for ip in (4, 6)]
+    more = pytest.mark.thorough("another tunnel")
+    chosen = ((TunnelKind.VXLAN, 4), (TunnelKind.GENEVE, 6))
+    return [pytest.param(*each, marks=() if each in chosen else more) for each in every]

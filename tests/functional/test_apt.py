@@ -10,6 +10,7 @@ from pytest_nfvperf.adapters.host.apt import PrivateApt, debian_archive
 from pytest_nfvperf.model.errors import TestbedError
 
 
+@pytest.mark.thorough("downloads packages")
 def test_packages_are_fetched_with_all_that_they_depend_on(tmp_path: Path) -> None:
     fetched = PrivateApt("bookworm", debian_archive(), tmp_path).download("a small program", "hostname")
 

@@ -43,6 +43,7 @@ def test_wrong_as_number(joined: Link) -> None:
     assert "OPEN Message Error/Bad Peer AS" in said
 
 
+@pytest.mark.thorough("waits for a session that does not come up")
 def test_wrong_password(joined: Link) -> None:
     said = never_established(joined, here(password="one"), there(password="other"), 2.5)
     assert "last seen: 12.12.12.2 (AS 65000)" in said
@@ -50,6 +51,7 @@ def test_wrong_password(joined: Link) -> None:
     assert "bgpd.log" in said
 
 
+@pytest.mark.thorough("waits for a session that does not come up")
 def test_the_same_password(joined: Link) -> None:
     dut, neighbour = joined.frr(here(password="s3cret")), joined.bird(there(password="s3cret"))
     neighbour.start()
@@ -57,6 +59,7 @@ def test_the_same_password(joined: Link) -> None:
     dut.await_session(THERE, lambda seen: seen.established, "Established", 5)
 
 
+@pytest.mark.thorough("waits for a session that does not come up")
 def test_an_address_that_is_not_on_the_link(joined: Link) -> None:
     mine = SpeakerConfig(64999, HERE, (Neighbor("192.0.2.9", 65000),))
     assert "last seen: 192.0.2.9 (AS 65000) " in never_established(joined, mine, there(), 2)
@@ -84,6 +87,7 @@ def test_a_configuration_that_is_refused_shows_the_daemons_words(joined: Link) -
         joined.bird(there(password='a"b')).start()
 
 
+@pytest.mark.thorough("waits for a session that does not come up")
 def test_a_daemon_that_hangs(joined: Link) -> None:
     dut, neighbour = joined.frr(here()), joined.bird(there())
     dut.start()
@@ -118,6 +122,7 @@ def test_sessions_within_one_as_and_over_ipv6(joined: Link) -> None:
     neighbour.await_session(HERE6, lambda seen: seen.received == 1, "1 IPv6 prefix", 5)
 
 
+@pytest.mark.thorough("waits for a session that does not come up")
 def test_the_kernels_table_tells_what_the_daemon_put_there(joined: Link) -> None:
     dut, neighbour = joined.frr(here()), joined.bird(there())
     fib = Fib(NETNS_DIRECTORY / joined.here)

@@ -61,7 +61,10 @@ def test_namespaces_on_one_network_reach_each_other_over_learning_bridges(build)
     assert send_tcp(built.netns("one"), built.netns("far"), "198.18.0.9", TEXT) == TEXT
 
 
-@pytest.mark.parametrize("right", ["veth", "tap", "internal"])
+@pytest.mark.parametrize(
+    "right",
+    ["veth", *(pytest.param(kind, marks=pytest.mark.thorough("another kind of port")) for kind in ("tap", "internal"))],
+)
 def test_a_router_joins_two_networks_and_routes_are_set(build, right):
     """Where the right one's interface is OVS's own, it is there later than the veth pairs of the others."""
     built = build(

@@ -35,7 +35,13 @@ def mounted(marker: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        *(pytest.param(each, marks=pytest.mark.thorough("another signal")) for each in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
 def test_nothing_is_left(number: signal.Signals) -> None:
     marker = f"nfvperf-fresh-test-{os.getpid()}"
     command = ["env", "--default-signal=INT", sys.executable, "-c", GATE, marker]

@@ -21,6 +21,7 @@ from tests.functional.ovs_support import leftovers, needs_root, run_base, until
 from tests.functional.stream_support import ADDRESSES_6, Pair, pair
 
 pytestmark = needs_root
+MORE = pytest.mark.thorough("more of the same")
 
 
 @pytest.fixture(scope="module")
@@ -50,41 +51,47 @@ def check_counts(result: StreamResult) -> None:
     )
 
 
-@pytest.mark.parametrize("streams", [1, 2, 4, 8, 16])
+def steady(engine: StreamEngine, spec: StreamSpec, ends: Pair) -> StreamResult:
+    """Run again while others' work on this machine stretches the time of a run."""
+    for _ in range(5):
+        result = engine.run(spec, ends.client, ends.server)
+        if Reason.STRETCHED_TIME not in {reason.code for reason in result.invalid}:
+            break
+    return result
+
+
+@pytest.mark.parametrize("streams", [1, 4, *(pytest.param(number, marks=MORE) for number in (2, 8, 16))])
 def test_parallel_tcp_streams_are_counted_at_the_receiver(engine: Iperf3Engine, shared: Pair, streams: int) -> None:
-    port: StreamEngine = engine
-    result = port.run(StreamSpec(streams=streams, duration_s=0.8, omit_s=0.2), shared.client, shared.server)
+    result = steady(engine, StreamSpec(streams=streams, duration_s=0.8, omit_s=0.2), shared)
     check_counts(result)
     assert result.retransmits is not None
     assert result.directions[0].datagrams is None
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("protocol", ["tcp", pytest.param("udp", marks=MORE)])
 def test_streams_over_ipv6(protocol: Literal["tcp", "udp"]) -> None:
     with pair(addresses=ADDRESSES_6) as ends:
-        result = ends.engine().run(
-            StreamSpec(protocol, streams=2, duration_s=0.8, omit_s=0.2), ends.client, ends.server
-        )
+        result = steady(ends.engine(), StreamSpec(protocol, streams=2, duration_s=0.8, omit_s=0.2), ends)
     check_counts(result)
     moved = {delta.name: delta.delta for one in result.evidence for delta in deltas(one.before, one.after)}
     assert moved["Ip6.InDelivers"] > 100
     assert moved["Ip.InDelivers"] == 0
 
 
-@pytest.mark.parametrize("direction", ["reverse", "both"])
+@pytest.mark.parametrize("direction", [pytest.param("reverse", marks=MORE), "both"])
 def test_the_server_can_send_too(engine: Iperf3Engine, shared: Pair, direction: Literal["reverse", "both"]) -> None:
     spec = StreamSpec(streams=2, direction=direction, duration_s=0.8, omit_s=0.2)
-    result = engine.run(spec, shared.client, shared.server)
+    result = steady(engine, spec, shared)
     check_counts(result)
     assert all(way.retransmits is not None for way in result.directions)
 
 
-@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize("direction", [pytest.param("forward", marks=MORE), "both"])
 def test_udp_keeps_its_bitrate_in_each_stream(
     engine: Iperf3Engine, shared: Pair, direction: Literal["forward", "both"]
 ) -> None:
     spec = StreamSpec("udp", streams=2, direction=direction, duration_s=1.0, bitrate_bps=4_000_000, buffer_bytes=1000)
-    result = engine.run(spec, shared.client, shared.server)
+    result = steady(engine, spec, shared)
     check_counts(result)
     assert result.retransmits is None
     for way in result.directions:
@@ -98,7 +105,7 @@ def test_udp_keeps_its_bitrate_in_each_stream(
 
 def test_what_is_asked_of_tcp_is_done(engine: Iperf3Engine, shared: Pair) -> None:
     spec = StreamSpec(window_bytes=50_000, mss_bytes=536, buffer_bytes=4096, congestion="reno", duration_s=0.5)
-    result = engine.run(spec, shared.client, shared.server)
+    result = steady(engine, spec, shared)
     check_counts(result)
     facts = dict(result.facts)
     assert (facts["tcp_mss"], facts["buffer_bytes"], facts["congestion"]) == ("536", "4096", "reno")
@@ -109,7 +116,7 @@ def test_what_is_asked_of_tcp_is_done(engine: Iperf3Engine, shared: Pair) -> Non
 
 def test_cpu_is_measured_by_us_and_by_iperf3(engine: Iperf3Engine, shared: Pair) -> None:
     one = StreamSpec(client_cpus=(0,), server_cpus=(0,))
-    result = engine.run(one, shared.client, shared.server)
+    result = steady(engine, one, shared)
     check_counts(result)
     assert result.client_cpu is not None
     assert result.server_cpu is not None
@@ -122,7 +129,7 @@ def test_cpu_is_measured_by_us_and_by_iperf3(engine: Iperf3Engine, shared: Pair)
 
 
 def test_counters_around_the_run_are_its_evidence(engine: Iperf3Engine, shared: Pair) -> None:
-    result = engine.run(StreamSpec(), shared.client, shared.server)
+    result = steady(engine, StreamSpec(), shared)
     found = {one.source: {delta.name: delta.delta for delta in one.deltas} for one in result.evidence}
     client, server = f"client:{shared.client.namespace}", f"server:{shared.server.namespace}"
     assert set(found) == {client, server, "softirq", "cpu"}
@@ -134,10 +141,8 @@ def test_counters_around_the_run_are_its_evidence(engine: Iperf3Engine, shared: 
 
 
 def test_the_warm_up_is_left_out(engine: Iperf3Engine, shared: Pair) -> None:
-    whole = engine.run(StreamSpec("udp", bitrate_bps=8_000_000), shared.client, shared.server)
-    part = engine.run(
-        StreamSpec("udp", bitrate_bps=8_000_000, omit_s=0.7, duration_s=0.3), shared.client, shared.server
-    )
+    whole = steady(engine, StreamSpec("udp", bitrate_bps=8_000_000), shared)
+    part = steady(engine, StreamSpec("udp", bitrate_bps=8_000_000, omit_s=0.7, duration_s=0.3), shared)
     check_counts(part)
     assert whole.received_bytes is not None
     assert part.received_bytes is not None

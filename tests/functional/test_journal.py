@@ -31,6 +31,8 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.examples import examples
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, until
 
+MORE = pytest.mark.thorough("another moment")
+
 CHILD = """
 import sys
 from pathlib import Path
@@ -60,7 +62,7 @@ def killed_child(base: Path, datapath: str, after_s: float) -> str:
 
 
 @needs_root
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("moment", [0, *(pytest.param(number, marks=MORE) for number in range(1, 8))])
 def test_a_run_killed_at_any_moment_is_reaped_whole(moment: int) -> None:
     with run_base() as base:
         tag = killed_child(base, "netdev", random.Random(moment).uniform(0, 0.6))
@@ -73,7 +75,7 @@ def test_a_run_killed_at_any_moment_is_reaped_whole(moment: int) -> None:
 
 @needs_root
 @needs_hugepages
-@pytest.mark.parametrize("after_s", [0.15, 0.35, 1.0])
+@pytest.mark.parametrize("after_s", [pytest.param(0.15, marks=MORE), 0.35, pytest.param(1.0, marks=MORE)])
 def test_a_dpdk_run_killed_gives_its_hugepages_back(after_s: float) -> None:
     with run_base() as base:
         tag = killed_child(base, "dpdk", after_s)

@@ -60,7 +60,9 @@ def nothing_stands_after(datapath: OvsDatapath | BridgeDatapath) -> Iterator[Non
     datapath.remove_topologies()
 
 
-@pytest.mark.parametrize("bridges", [1, 2, 9])
+@pytest.mark.parametrize(
+    "bridges", [2, *(pytest.param(number, marks=pytest.mark.thorough("more of the same")) for number in (1, 9))]
+)
 @pytest.mark.parametrize("link", ["patch", "veth"])
 def test_tcp_passes_a_chain_between_namespaces(datapath: Datapath, link: str, bridges: int) -> None:
     """Steps: build the chain, send a megabyte by TCP. Verify: it arrives as it was, and links were not lost."""

@@ -20,6 +20,7 @@ from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, leftovers, needs_root, run_base
 
 pytestmark = needs_root
+MORE = pytest.mark.thorough("another moment")
 
 CHILD = """
 import sys
@@ -57,8 +58,17 @@ def killed(base: Path, names: list[str], number: signal.Signals, moment: str, af
     return tag
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize(("moment", "after_s"), [("borrowing", 0.0), ("borrowing", 0.02), ("borrowed", 0.0)])
+@pytest.mark.parametrize(
+    ("number", "moment", "after_s"),
+    [
+        (signal.SIGKILL, "borrowed", 0.0),
+        (signal.SIGTERM, "borrowing", 0.02),
+        pytest.param(signal.SIGTERM, "borrowed", 0.0, marks=MORE),
+        pytest.param(signal.SIGKILL, "borrowing", 0.02, marks=MORE),
+        pytest.param(signal.SIGKILL, "borrowing", 0.0, marks=MORE),
+        pytest.param(signal.SIGTERM, "borrowing", 0.0, marks=MORE),
+    ],
+)
 def test_borrowed_interfaces_come_back(number: signal.Signals, moment: str, after_s: float) -> None:
     with veth_cables(2) as cables, run_base() as base:
         names = [near for near, _ in cables] + [far for _, far in cables]

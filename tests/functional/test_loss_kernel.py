@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from threading import Timer
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.measure.ledger import Ledger, ledger_text
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, veth
 from tests.functional.loss_rig import LossRig, loss_rig, losses
-from tests.functional.ovs_support import needs_root, phy2phy, started
+from tests.functional.ovs_support import far_ends, needs_root, phy2phy, started
 
 pytestmark = needs_root
 
@@ -76,16 +77,25 @@ def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
 
 
 def test_a_socket_that_ovs_does_not_read_in_time(rig: LossRig) -> None:
-    pid = rig.ovs.instance.vswitchd.pid
-    with rig.deployment(phy2phy()) as live:
-        # Stopped while frames come: a socket holds some hundred of them.
-        threads = [Timer(0.1, os.kill, (pid, signal.SIGSTOP)), Timer(0.4, os.kill, (pid, signal.SIGCONT))]
-        for thread in threads:
-            thread.start()
-        try:
-            told = live.ledger(50_000, 0.5)
-        finally:
-            for thread in threads:
-                thread.join()
+    with rig.deployment(phy2phy()) as live, ThreadPoolExecutor(1) as aside:
+        stopped = aside.submit(_stopped_while_frames_come, rig.ovs.instance.vswitchd.pid, far_ends(live.built)[0])
+        told = live.ledger(20_000, 2.0)
+        stopped.result()
     assert losses(told)["p0 socket", "socket_drops"] > 0, ledger_text(told)
     assert abs(told.unexplained) <= 0.001 * told.lost, ledger_text(told)
+
+
+def _stopped_while_frames_come(pid: int, sender: str) -> None:
+    """Stop a process in a trial, until 10,000 more frames have come by this interface: a socket holds some hundred."""
+
+    def sent() -> int:
+        return int(Path(f"/sys/class/net/{sender}/statistics/tx_packets").read_text())
+
+    before = sent()
+    wait_until(lambda: sent() > before + 500, "frames of the trial", 20)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        before = sent()
+        wait_until(lambda: sent() > before + 10_000, "frames while nobody reads them", 20)
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -133,6 +133,7 @@ def test_a_patch_chain_deeper_than_ovs_follows_is_refused(ovs: OvsDatapath) -> N
     assert send_tcp(longest.netns("end0"), longest.netns("end1"), f"{CHAIN_NETWORK}.2", b"x") == b"x"
 
 
+@pytest.mark.thorough("many of them")
 def test_more_bridges_than_the_machine_can_say_what_is_short(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a thousand would on a machine of usual limits; vswitchd gives up itself, and the next one starts."""
     monkeypatch.setattr(private_ovs.resource, "getrlimit", lambda _: (120, 120))
@@ -215,6 +216,8 @@ def test_a_route_to_nowhere_is_named(journal: Journal, home: LiveNamespace) -> N
         configure([End("lo", home.path)], {home.path: [("10.9.0.0/16", "10.8.0.1")]})
 
 
+MORE = pytest.mark.thorough("another moment")
+
 CHILD = """
 import sys
 from pathlib import Path
@@ -229,7 +232,7 @@ with started(journal, "netdev") as ovs:
 """
 
 
-@pytest.mark.parametrize("moment", range(4))
+@pytest.mark.parametrize("moment", [0, *(pytest.param(number, marks=MORE) for number in range(1, 4))])
 def test_kill_9_in_the_middle_of_building_64_bridges(moment: int) -> None:
     """Steps: kill the run while it builds; reap. Verify: all of it is gone, and a look-alike is not."""
     with run_base() as base:
@@ -251,6 +254,7 @@ def test_kill_9_in_the_middle_of_building_64_bridges(moment: int) -> None:
         assert [path.name for path in base.iterdir()] == ["reap.lock"]
 
 
+@pytest.mark.thorough("many of them")
 def test_two_hundred_namespaces_come_and_go(journal: Journal, home: LiveNamespace) -> None:
     cabling = Cabling(journal, home)
     plans = {f"n{i}": NamespacePlan(f"n{i}") for i in range(200)}
@@ -273,6 +277,7 @@ def _names_here() -> list[str]:
         return [str(link.get_attr("IFLA_IFNAME")) for link in links.get_links()]
 
 
+@pytest.mark.thorough("many of them")
 def test_64_bridges_and_a_star_of_many_ports_come_and_go(ovs: OvsDatapath) -> None:
     chain: Topology = dataclasses.replace(bridge_chain(64, ends="namespace"), name="sixty-four")
     built = ovs.build(chain)

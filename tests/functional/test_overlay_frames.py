@@ -27,7 +27,7 @@ from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes
 from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import NODES
-from tests.functional.ovs_support import needs_root, testbed, until
+from tests.functional.ovs_support import needs_root, some_tunnels, testbed, until
 
 pytestmark = needs_root
 
@@ -98,8 +98,7 @@ def expected(built: BuiltNodes, kind: TunnelKind, ip: int, source_port: int) -> 
     return bytes(Ether(src=mac_of(built, 1), dst=mac_of(built, 2)) / outer / shim / Raw(inner()))
 
 
-@pytest.mark.parametrize("ip", OUTER)
-@pytest.mark.parametrize("kind", TunnelKind)
+@pytest.mark.parametrize(("kind", "ip"), some_tunnels())
 def test_the_outer_frame_is_what_the_rfcs_say(nodes: NodesDatapath, kind: TunnelKind, ip: int) -> None:
     built = nodes.build(pods(kind, ip))
     try:

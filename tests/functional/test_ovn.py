@@ -146,6 +146,7 @@ def test_next(phy2phy, search):
 '''
 
 
+@pytest.mark.thorough("a user's run")
 @needs_hugepages
 def test_the_fixture_measures_through_a_logical_switch(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)

@@ -18,7 +18,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.root_support import listing, make_root
 
-pytestmark = [needs_root, needs_hugepages]
+pytestmark = [needs_root, needs_hugepages, pytest.mark.thorough("unpacked versions of OVS")]
 
 CACHE = build.default_cache_dir()  # now: tests of this file have caches of their own
 

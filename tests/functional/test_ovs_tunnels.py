@@ -32,6 +32,7 @@ from tests.functional.ovs_support import (
 )
 
 pytestmark = needs_root
+MORE = pytest.mark.thorough("another kind")
 MEGABYTE = bytes(range(256)) * 4096
 VXLAN_PORT = 4789  # RFC 7348
 
@@ -77,7 +78,7 @@ def test_tcp_passes_a_vxlan_tunnel_to_a_namespace_that_ends_it(netdev: OvsDatapa
     built.close()
 
 
-@pytest.mark.parametrize("kind", [TunnelKind.GENEVE, TunnelKind.GRE])
+@pytest.mark.parametrize("kind", [TunnelKind.GENEVE, pytest.param(TunnelKind.GRE, marks=MORE)])
 def test_other_encapsulations_are_taken_by_ovs(netdev: OvsDatapath, kind: TunnelKind) -> None:
     built = netdev.build(overlay(kind))
     built.wait_ready(5)
@@ -101,8 +102,8 @@ def test_a_tunnel_to_nowhere_is_named(netdev: OvsDatapath) -> None:
         netdev.build(nowhere)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("dpdk", marks=needs_hugepages), "netdev"])
-@pytest.mark.parametrize("link", ["patch", "veth"])
+@pytest.mark.parametrize("kind", [pytest.param("dpdk", marks=[needs_hugepages, MORE]), "netdev"])
+@pytest.mark.parametrize("link", [pytest.param("patch", marks=MORE), "veth"])
 def test_userspace_tso_lets_namespaces_keep_their_offloads(journal: Journal, kind: str, link: str) -> None:
     """Steps: OVS with userspace TSO, ends with TSO on. Verify: TCP arrives whole, and TSO is read back as on."""
     dut = Dut(kind, userspace_tso=True)

@@ -25,6 +25,7 @@ from tests.functional.stream_support import ADDRESSES_6, pair
 pytestmark = needs_root
 
 HERE = Path(__file__).parents[2]
+CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 CPUSET = Path("/sys/fs/cgroup/cpuset")
 SUITE = """
 import pytest
@@ -41,11 +42,11 @@ Run = Callable[[str], pytest.RunResult]
 @pytest.fixture
 def within(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Runs the user's tests at the end of a shell script that makes its surroundings: ``exec "$@"`` starts them."""
-    build.build()
     base = Path(f"/run/nfvperf-around-{os.getpid()}")
     base.mkdir()
     monkeypatch.setenv("NFVPERF_RUN_DIR", str(base))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(build.default_cache_dir().parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE.parent))
+    build.build()
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     make_project(pytester, SUITE, CONFTEST)
 
@@ -73,7 +74,7 @@ exec unshare --mount --uts --pid --fork --kill-child sh -ec '
 """
 
 
-@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+@pytest.mark.parametrize("error", ["EPERM", pytest.param("ENOSYS", marks=pytest.mark.thorough("another error"))])
 def test_a_container_that_gives_little(within: Run, pytester: pytest.Pytester, error: str) -> None:
     """Steps: all at once: hidepid=2, 4 KiB of /dev/shm that nothing may be run from, a read-only /sys, no user name, no
     home, a host name in latin-1, Turkish, seccomp without perf events and links. Verify: what works elsewhere works.
@@ -152,6 +153,7 @@ def test_a_cpuset_smaller_than_the_machine(within: Run, pytester: pytest.Pyteste
     result.stdout.fnmatch_lines([f"*cpus.pmd (or dut.ovs.pmd_cpus): this process {said}*"])
 
 
+@pytest.mark.thorough("another run")
 def test_without_the_right_to_raise_priorities_the_run_says_so_once(within: Run) -> None:
     """As root in a container that Docker makes by itself."""
     result = within('exec setpriv --bounding-set=-sys_nice --inh-caps=-sys_nice "$@"')

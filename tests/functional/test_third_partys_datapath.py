@@ -62,6 +62,7 @@ def test_it_says_who_makes_it(deploy):
 """
 
 
+@pytest.mark.thorough("installs a package, and runs its tests")
 def test_the_template_installs_keeps_to_the_contract_and_is_measured(acme: pytest.Pytester) -> None:
     """Beside it two that break the contract, and a kind that no plugin makes."""
     (acme.path / "tests" / "test_broken.py").write_text(BROKEN)

@@ -17,10 +17,10 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, loop_ports
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.model.traffic.windows import WindowState
-from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk
+from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk, talks
 from tests.functional.generator_support import LOOP_CPU, MTU, Rig, embedded_in, loop_in, run_dir, spec
 
-__all__ = ["talk"]
+__all__ = ["talk", "talks"]
 
 
 def test_windows_add_up_to_the_trial(talk: Talk) -> None:

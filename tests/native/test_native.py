@@ -11,7 +11,11 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.build import _tool, compile_in
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "sanitized"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(False, marks=pytest.mark.thorough("make test has them sanitized")), True],
+    ids=["plain", "sanitized"],
+)
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_in(tmp_path_factory.mktemp("native") / "build", sanitize=request.param)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,20 +14,12 @@ from scapy.utils import wrpcap
 from pytest_nfvperf import Traffic
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
 from pytest_nfvperf.model.traffic.mix import TrafficMix, classes_of
-from tests.functional.engine_talk import Talk
-from tests.functional.generator_support import run_dir
-from tests.measured.test_frame_programs import Files, number_of, program, signed_again
+from tests.functional.engine_talk import talk, talks
+from tests.functional.test_frame_programs import Files, files, number_of, program, signed_again
 from tests.unit.test_captures import CAPTURES, padded, place_of, recomputed, walk
 from tests.unit.test_stl_profiles import IMIX, RANGE_OF_CLIENTS, SYN_ATTACK
 
-
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[Files]:
-    with run_dir() as directory:
-        made = Talk(directory)
-        with made.process:
-            yield Files(made, tmp_path)
-            made.process.kill()
+__all__ = ["files", "talk", "talks"]
 
 
 def numbered(caught: list[bytes], made: FrameProgram) -> None:

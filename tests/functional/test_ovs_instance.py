@@ -120,8 +120,8 @@ def test_waiting_for_a_dead_vswitchd_ends_at_once(journal: Journal) -> None:
         os.kill(ovs.instance.vswitchd.pid, signal.SIGKILL)
         began = time.monotonic()
         with pytest.raises(TestbedError, match="was killed by SIGKILL"):
-            ovs.instance.db.transact(lambda _: None, "nothing", deadline_s=10)
-        assert time.monotonic() - began < 5
+            ovs.instance.db.transact(lambda _: None, "nothing", deadline_s=120)
+        assert time.monotonic() - began < 60
 
 
 def test_a_stopped_vswitchd_ends_in_a_deadline_and_one_that_goes_on_soon_is_waited_for(journal: Journal) -> None:

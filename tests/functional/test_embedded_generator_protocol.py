@@ -26,9 +26,10 @@ from tests.functional.engine_talk import (
     examples,
     shape,
     talk,
+    talks,
 )
 
-__all__ = ["talk"]
+__all__ = ["talk", "talks"]
 
 FIELD = {"offset": 26, "size": 4, "bits": 32, "first": 0xC6120001, "count": 10}
 CHECKSUM = {"kind": "internet", "offset": 24, "start": 14, "end": 0}
