@@ -199,7 +199,7 @@ def _show(arguments: argparse.Namespace) -> int:
     """Returns the run's own exit status, or that of a usage error if there is no run."""
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.run_facts import describe_testbed  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.summary_table import run_table, times_text  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
@@ -223,6 +223,7 @@ def _show(arguments: argparse.Namespace) -> int:
         *lines_of_test(conclusion.tests),
         *(f"{record_id}: {data.error}: {data.message}" for record_id, data in run.errors.items()),
         *describe_testbed(run),
+        *not_for_testbed_lines(run.not_for_testbed),
         *([f"{did}."] if did is not None else []),
         *run.problems,
         conclusion.last_line,

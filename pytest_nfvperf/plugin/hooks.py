@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,16 +122,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (yield)
     from pytest_nfvperf.plugin import selection  # noqa: PLC0415 - only where something is measured
 
-    try:
+    with _recording_refusal(config, measuring):
         _prepare(config, items, measuring)
+    result = yield
+    with _recording_refusal(config, measuring):
+        selection.leave_out(config, items, session_of(config))  # now -k and -m have selected, too
+    selection.put_other_sides_first(items, session_of(config))
+    return result
+
+
+@contextmanager
+def _recording_refusal(config: pytest.Config, measuring: list[pytest.Item]) -> Iterator[None]:
+    try:
+        yield
     except pytest.UsageError as error:
         from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
 
         refuse(config, measuring, error)
         raise
-    result = yield
-    selection.put_other_sides_first(items, session_of(config))
-    return result
 
 
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
@@ -163,7 +172,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     from pytest_nfvperf.plugin import run_result, selection  # noqa: PLC0415
 
     measures = selection.starts(config, config.stash[OPTIONS_KEY])
-    return run_result.header(session_of(config), measures=measures)
+    terminal = terminal_of(config)
+    return run_result.header(session_of(config), measures=measures, width=terminal.width if terminal else None)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -231,7 +241,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object]:
     if not _is_recorded(item):
         return (yield)
-    from pytest_nfvperf.plugin import phases  # noqa: PLC0415
+    from pytest_nfvperf.plugin import phases, selection  # noqa: PLC0415
 
     phases.refuse_unrecorded(item)
     session = session_of(item.config)
@@ -239,6 +249,7 @@ def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object
         phases.begin_setup(item, session)
         phases.refuse_unrecorded(item)
     with phases.tolerating(item, phase, session):
+        selection.refuse_lacking(item)
         return (yield)
     return None
 

@@ -17,6 +17,7 @@ from pytest_nfvperf.model.errors import ArgumentError
 MARKER = "nfv"
 NOT_QUICK, QUICK_ONLY, SMOKE_ONLY = "nfv_not_quick", "nfv_quick_only", "nfv_smoke_only"
 VIRTUAL_TIME, SMOKE_TEST, FUNCTIONAL = "nfv_virtual_time", "nfv_smoke", "nfv_functional"
+NEEDS_MARKER = "nfv_needs"
 MARKERS = {
     f"{MARKER}(**labels)": "labels that SLA selectors and reports know the test by",
     NOT_QUICK: "left out by --nfv-profile quick and smoke",
@@ -25,6 +26,7 @@ MARKERS = {
     VIRTUAL_TIME: "counts instructions; left out of runs by the clock",
     SMOKE_TEST: "what --nfv-profile smoke runs of its suite, with its first case",
     FUNCTIONAL: "judges no rate and no time; with -n several run at once",
+    f"{NEEDS_MARKER}(*names, rxq, cabled)": "what the testbed must have; left out where it lacks that",
 }
 """What ``pytest --markers`` says of each. Without a test marked SMOKE_TEST the smoke profile runs a suite's first."""
 TESTBED_PARAMETER = "testbed"

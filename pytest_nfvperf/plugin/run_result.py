@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
 from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
-from pytest_nfvperf.adapters.report.run_facts import describe_testbed
+from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary, short_node_id
 from pytest_nfvperf.measure.clocks import SystemClock
@@ -246,8 +246,11 @@ def _write_end(file: Path, exitstatus: int, reason: str) -> None:
     recorder.close()
 
 
-def header(session: NfvSession, *, measures: bool) -> list[str]:
-    """Testbed, DUT, generator and profile, one line each; in a run that measures also the results directory."""
+def header(session: NfvSession, *, measures: bool, width: int | None) -> list[str]:
+    """Testbed, DUT, generator and profile, one line each; in a run that measures also the results directory.
+
+    Then what is not selected because the testbed lacks what it needs.
+    """
     try:
         lines = session.backend.describe()
     except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
@@ -261,6 +264,7 @@ def header(session: NfvSession, *, measures: bool) -> list[str]:
         f"nfvperf: profile {session.profile.name}{carries}, testbed {session.backend.testbed.name}",
         *(f"  {line}" for line in lines),
         *([f"  results:   {session.run_dir}"] if measures else []),
+        *(part for line in not_for_testbed_lines(session.not_for_testbed) for part in folded(line, width)),
     ]
 
 
@@ -300,7 +304,9 @@ def summary(
             terminal.write_line(table)
     _write(terminal, lines_of_test(listed_in_summary(conclusion.tests)))
     # The user must see what was not measured.
-    notes = (*describe_testbed(run), *skipped_lines(run), *not_begun_lines(run, conclusion), *run.problems, *leftovers)
+    left = not_for_testbed_lines(run.not_for_testbed)
+    skipped = (*left, *skipped_lines(run), *not_begun_lines(run, conclusion))
+    notes = (*describe_testbed(run), *skipped, *run.problems, *leftovers)
     _write(terminal, [f"nfvperf: {line}" for line in notes], yellow=True)
     with parts.isolated("what the machine did cannot be shown"):
         did = run.machine.did

@@ -3,6 +3,8 @@
 The ini option ``nfv_suite_order`` of a project names the folders and files that run first. All others run after them,
 as pytest collected them. The order within a file stays.
 
+Tests that need what the testbed lacks are not selected. Each need is asked once, and nothing is started for it.
+
 Three things are refused: rules that select no test, plugins that make measuring impossible (docs/reference/
 other-plugins.md lists them), and rules that this run can never judge. Tests are arbitrary Python, so such a rule is
 refused only if all tests that it selects measure by our fixture ``search``. Some rules are refused only if a fixture
@@ -12,8 +14,10 @@ names the topology, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,11 +25,14 @@ import pytest
 from pytest_nfvperf.config.sla_file import unknown_labels
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.display import how_many, listed
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, unmatched_rules, why_never
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab
+from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed
 from pytest_nfvperf.plugin.labels import (
+    NEEDS_MARKER,
     NOT_QUICK,
     QUICK_ONLY,
     SMOKE_ONLY,
@@ -37,6 +44,9 @@ from pytest_nfvperf.plugin.labels import (
 )
 from pytest_nfvperf.plugin.options import SUITE_ORDER
 from pytest_nfvperf.plugin.output import say
+from pytest_nfvperf.plugin.run_state import is_worker
+from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE
+from pytest_nfvperf.session.nics import why_no_nics
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty
@@ -411,4 +421,148 @@ def _without_peer(test: _Test, limit: Limit, known: Iterable[_Test]) -> str | No
     shown = ", ".join(f"{name}: {value}" for name, value in differing.items())
     return (
         f"no selected test measures {{{shown}}}, which it is compared with: select that test, too, or correct the rule"
+    )
+
+
+# What tests need of the testbed. A test needs what its fixtures need, the kernel's datapath that its label "datapath"
+# names, and what its markers nfv_needs name. What only shows while a test runs is a skip, and so is a program that is
+# not installed: whoever installs it can run the test.
+
+LACKING_KEY = pytest.StashKey[str]()
+"""Of a test that stays selected although the testbed lacks what it needs: the reason."""
+_NO_OFFLOAD = "no flows are offloaded: set dut.ovs.hw_offload in the testbed file of a lab with NICs that can"
+_NO_SPEAKERS = "the testbed file names no speakers"
+
+
+def _ports(testbed: Testbed) -> tuple[DutPort, ...]:
+    return tuple(port for end in cabled_ends(testbed) for port in end.members)
+
+
+def _datapath(kind: str, config: pytest.Config, session: NfvSession) -> str | None:
+    # --collect-only needs no rights to ask the kernel. Cabled nodes may have kernels of other machines.
+    unknown = config.option.collectonly or has_cabled_nodes(session.backend.testbed)
+    return None if unknown else session.backend.lacks(Dut(kind))
+
+
+def _queues(testbed: Testbed, number: int) -> str | None:
+    few = min(_ports(testbed), key=lambda port: port.rxq, default=None)
+    if few is None or few.rxq >= number:
+        return None if few is not None else why_no_nics(testbed, ())
+    has = how_many(few.rxq, "receive queue")
+    return f"port {few.name!r} has {has}: write 'rxq: {number}' or more in dut.ports of the testbed file"
+
+
+def _cables(testbed: Testbed, number: int) -> str | None:
+    names = [end.name for end in cabled_ends(testbed)]
+    if not is_lab(testbed) or len(names) >= number:
+        return None  # the embedded testbed makes its ports as a topology needs them
+    return (
+        f"testbed {testbed.name!r} has {len(names)} cabled ports ({', '.join(names)}), and {number} are needed: name "
+        "more in dut.ports, each with a cable of its own in 'links'"
+    )
+
+
+NEEDS: Mapping[str, Callable[[pytest.Config, NfvSession], str | None]] = {
+    "nics": lambda _, session: why_no_nics(session.backend.testbed, _ports(session.backend.testbed)),
+    "offloaded": lambda _, session: None if session.backend.testbed.ovs.hw_offload else _NO_OFFLOAD,
+    "capture_interface": lambda config, _: (
+        None if config.hook.pytest_nfvperf_make_capture.get_hookimpls() else NO_CAPTURE_INTERFACE
+    ),
+    "lab_speakers": lambda _, session: None if session.backend.testbed.speakers else _NO_SPEAKERS,
+    "system": partial(_datapath, "system"),
+    "linux-bridge": partial(_datapath, "linux-bridge"),
+}
+"""By name, the reason why the testbed lacks it; None where it has it. Names are those of fixtures and of datapaths."""
+COUNTED: Mapping[str, Callable[[Testbed, int], str | None]] = {"rxq": _queues, "cabled": _cables}
+"""Likewise what a marker says a number of."""
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], session: NfvSession) -> None:
+    """Deselect tests that need what the testbed lacks, and remember the reasons.
+
+    Those that the user names stay, and all stay if nothing else is selected, or if other workers may have another
+    testbed. They are skipped with the reason.
+
+    Raises:
+        pytest.UsageError: a marker names a need that does not exist.
+    """
+    lacking = _lacking(config, items, session)
+    others = any(is_measuring(item) and item not in lacking for item in items)
+    may_leave = others and not _testbeds_differ(config, session.options)
+    left: dict[str, list[pytest.Item]] = {}
+    for item, reason in lacking.items():
+        if may_leave and not _is_named(config, item):
+            left.setdefault(reason, []).append(item)
+        else:
+            item.stash[LACKING_KEY] = reason
+    if left:
+        config.hook.pytest_deselected(items=[item for tests in left.values() for item in tests])
+        items[:] = [item for item in items if item not in lacking or LACKING_KEY in item.stash]
+        session.not_for_testbed = {reason: tuple(item.nodeid for item in tests) for reason, tests in left.items()}
+
+
+def refuse_lacking(item: pytest.Item) -> None:
+    """Raise UnavailableError for a test that stayed selected although the testbed lacks what it needs."""
+    if LACKING_KEY in item.stash:
+        raise UnavailableError(item.stash[LACKING_KEY])
+
+
+def _lacking(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> dict[pytest.Item, str]:
+    """The first reason of each test that the testbed cannot run."""
+    answers: dict[tuple[str, int], str | None] = {}
+    lacking: dict[pytest.Item, str] = {}
+    for item in filter(is_measuring, items):
+        for need in needs_of(item, session.profile.name):
+            if need not in answers:
+                answers[need] = _ask(*need, config, session)
+            if (reason := answers[need]) is not None:
+                lacking.setdefault(item, reason)
+    return lacking
+
+
+def _ask(name: str, number: int, config: pytest.Config, session: NfvSession) -> str | None:
+    with suppress(NfvperfError):  # what cannot even be asked is said when the test runs
+        return NEEDS[name](config, session) if name in NEEDS else COUNTED[name](session.backend.testbed, number)
+    return None
+
+
+def needs_of(item: pytest.Item, profile: str) -> Iterator[tuple[str, int]]:
+    """Name and number of each need of a test; UsageError for one that does not exist."""
+    fixtures: Collection[str] = getattr(item, "fixturenames", ())
+    datapaths = (labels.get("datapath", "") for labels in subject_labels(item, profile))
+    yield from ((name, 1) for name in dict.fromkeys((*fixtures, *datapaths)) if name in NEEDS)
+    for marker in item.iter_markers(NEEDS_MARKER):
+        for name in marker.args:
+            if name not in NEEDS:
+                raise _unknown(item, repr(name))
+            yield name, 1
+        for name, number in marker.kwargs.items():
+            if name not in COUNTED or not isinstance(number, int):
+                raise _unknown(item, f"{name}={number!r}")
+            yield name, number
+
+
+def _unknown(item: pytest.Item, what: str) -> pytest.UsageError:
+    known = listed([*map(repr, NEEDS), *(f"{name}=NUMBER" for name in COUNTED)])
+    return pytest.UsageError(f"{item.nodeid}: {NEEDS_MARKER}({what}) is no need of a test: write one of {known}")
+
+
+def _testbeds_differ(config: pytest.Config, options: Options) -> bool:
+    """Whether tests of this run may run on another testbed than this process has. All workers select the same tests."""
+    if len(options.labels) > 1:
+        return True
+    if not is_worker(config):
+        return False
+    specs = config.getoption("tx", None) or ()
+    elsewhere = any(spec.rpartition("*")[2] != "popen" for spec in specs)
+    return elsewhere or len(options.testbeds) > 1 or any(given.tags for given in options.testbeds)
+
+
+def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
+    """Whether the command line has the test's node id, or that of its function or class."""
+    own, base = item.nodeid.partition("::")[2], config.invocation_params.dir
+    named = (arg.partition("::") for arg in config.args if "::" in arg)
+    return any(
+        (own == name or own.startswith((f"{name}[", f"{name}::"))) and (base / path).resolve() == item.path.resolve()
+        for path, _, name in named
     )

@@ -18,7 +18,6 @@ from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.model.arguments import NAME, checked, optional
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, run_all
-from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
@@ -26,6 +25,7 @@ from pytest_nfvperf.ports.generator import Capture
 from pytest_nfvperf.session.run import NfvSession
 
 HOOK = "pytest_nfvperf_make_capture"
+NO_CAPTURE_INTERFACE = f"no capture interface: a lab's plug-in provides one by the hook {HOOK}"
 
 
 class Deployer:
@@ -109,17 +109,6 @@ def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> No
         raise UnavailableError(lacking)
 
 
-def require_cables(session: NfvSession, number: int) -> None:
-    """UnavailableError where a lab has fewer cabled ports than a test needs."""
-    testbed = session.backend.testbed
-    names = [end.name for end in cabled_ends(testbed)]
-    if is_lab(testbed) and len(names) < number:
-        raise UnavailableError(
-            f"testbed {testbed.name!r} has {len(names)} cabled ports ({', '.join(names)}), and {number} are needed: "
-            "name more in dut.ports, each with a cable of its own in 'links'"
-        )
-
-
 class Captures:
     """Captures of one test, closed together."""
 
@@ -158,9 +147,7 @@ class Captures:
         """
         own = self._from_plugin(output)
         if own is None:
-            raise UnavailableError(
-                f"no capture interface for {output}: a lab's plug-in provides one by the hook {HOOK}"
-            )
+            raise UnavailableError(f"of {output} there is {NO_CAPTURE_INTERFACE}")
         self._made.append(own)
         return own
 

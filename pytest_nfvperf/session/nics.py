@@ -40,15 +40,6 @@ class Nics:
         if lacking is not None:
             raise UnavailableError(lacking)
 
-    def queues(self) -> int:
-        """How many receive queues each NIC uses (``rxq``); the fewest. UnavailableError for a NIC with one only."""
-        fewest = min(self._ports, key=lambda port: port.rxq)
-        if fewest.rxq < 2:
-            raise UnavailableError(
-                f"port {fewest.name!r} has one receive queue: write 'rxq: 2' or more in dut.ports of the testbed file"
-            )
-        return fewest.rxq
-
     def ports_on(self, function: str) -> tuple[str, str]:
         """The names of the first two cabled ports on physical ("pf") or virtual ("vf") functions."""
         names = [port.name for port in self._ports if function_of(port, self._sysfs) == function]
@@ -113,10 +104,7 @@ def why_no_nics(testbed: Testbed, ports: tuple[DutPort, ...], sysfs: Path = _SYS
     A device that this machine does not have is taken for a NIC: a plan may be made elsewhere, and a run refuses it.
     """
     if not ports:
-        return (
-            "the testbed has no NIC: its ports are made for each topology (vhost-user, or veth pairs). Name NICs in a "
-            "testbed file, by dut.ports[].pci or .interface"
-        )
+        return "the testbed has no NIC: name NICs in a testbed file, by dut.ports[].pci or .interface"
     for port in (port for port in ports if port in ports_here(testbed)):
         exists = port.interface is not None and (sysfs / "class/net" / port.interface).exists()
         if exists and function_of(port, sysfs) is None:

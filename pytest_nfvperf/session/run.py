@@ -172,6 +172,7 @@ class NfvSession:
     Attributes:
         deployed: what the running test deployed, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests of the run; None until the first of them is about to run.
+        not_for_testbed: node ids of tests that are not selected because the testbed lacks what they need, by reason.
         test_file: file of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak: the run ends after this test; "" without one.
         rig_suspect: a signal interrupted work on the testbed; whoever begins a test replaces the rig.
@@ -211,6 +212,7 @@ class NfvSession:
         self.test_file: Path | None = None
         self.selected: tuple[str, ...] | None = None
         self.not_begun = 0
+        self.not_for_testbed: dict[str, tuple[str, ...]] = {}
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
         self.resumes: tuple[str, ...] = ()
@@ -263,6 +265,7 @@ class NfvSession:
             selected=self.selected,
             compare=options.compare,
             resumes=self.resumes,
+            not_for_testbed=self.not_for_testbed,
         )
         recorder.emit(self._run_data)
 

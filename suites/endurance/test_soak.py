@@ -54,7 +54,7 @@ def test_soak_lab_sessions(
     lab_sessions: Sequence[Any],
     sla: SlaCheck,
 ) -> None:
-    """The load of ``test_soak`` beside routing daemons of the lab, which the testbed file names; skipped without.
+    """The load of ``test_soak`` beside routing daemons of the lab, which the testbed file names.
 
     Steps: build port - bridge - port; learn; warm up; send for the profile's time, sampling the daemons' sessions with
         all else.

@@ -57,7 +57,7 @@ def test_content_at_a_capture_interface(
     """As on the host, by a capture interface of a lab, cabled to the port that the copies leave by (2b).
 
     Steps: build the chain with a mirror to the DUT's port; capture behind it; send at a calm load.
-    Verify: as on the host; skipped where no plug-in brings a capture interface for the port.
+    Verify: as on the host. It needs a plug-in's capture interface for the port.
     """
     output = mirror_output("physical")
     receiver = capture_interface(output.name)

@@ -154,18 +154,16 @@ def test_offloaded_to_host(case: Sequence[str], frame_size: int, load: str, hard
 @pytest.mark.nfv(topology="ports")
 @sweep("load", LOADS, quick={"10 %"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+@pytest.mark.nfv_needs(cabled=3)
 @compares("case", ("no mirror", "port"))
-def test_offloaded_between_ports(
-    case: Sequence[str], frame_size: int, load: str, cabled: Callable[[int], None], hardware: HardwareMirror
-) -> None:
+def test_offloaded_between_ports(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
     """A mirror where the NIC has the flows and there is no VM: from p0 to p1, copies to p2.
 
     It needs no VM in hardware (SR-IOV, vDPA), so it shows what a NIC does by itself.
 
     Steps: send a little and see where the flows are; then as the mirrors in software, in place of the two VMs a wire.
-    Verify: as test_offloaded_to_vm; skipped where fewer than three ports are cabled.
+    Verify: as test_offloaded_to_vm.
     """
-    cabled(3)
     ends = (endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"))
     topologies = {
         "no mirror": compose("ports", *ends),

@@ -7,7 +7,6 @@ import pytest
 from pytest_nfvperf import (
     Deployer,
     DutFailure,
-    Nics,
     Profile,
     Search,
     SlaCheck,
@@ -18,7 +17,7 @@ from pytest_nfvperf import (
 )
 from pytest_nfvperf.results import Outcome
 
-pytestmark = [pytest.mark.usefixtures("nics"), pytest.mark.nfv(topology="phy2phy")]
+pytestmark = [pytest.mark.usefixtures("nics"), pytest.mark.nfv_needs(rxq=2), pytest.mark.nfv(topology="phy2phy")]
 
 CALM_FPS = 1000
 MOST_SHIFTED = 0.01
@@ -26,25 +25,23 @@ MOST_SHIFTED = 0.01
 
 
 @sweep("flows", [100, 1000, 10_000], quick={1000})
-def test_spread(flows: int, nics: Nics, deploy: Deployer, search: Search, sla: SlaCheck, profile: Profile) -> None:
+def test_spread(flows: int, deploy: Deployer, search: Search, sla: SlaCheck, profile: Profile) -> None:
     """Many flows, frames of which come in turns, are spread over all queues.
 
     Steps: build NIC - bridge - NIC with the queues of the testbed file; one trial at a calm load; read each queue's
     frames before and after it.
     Verify: the SLA's ``rss_imbalance``, of the worse of the two NICs.
     """
-    nics.queues()
     sla.check(_spread(deploy, search, profile, Traffic(frame_size=128, flows=flows)))
 
 
 @pytest.mark.nfv(flows="1000")
-def test_flows_stay(nics: Nics, deploy: Deployer, search: Search, profile: Profile) -> None:
+def test_flows_stay(deploy: Deployer, search: Search, profile: Profile) -> None:
     """A flow stays in its queue: the same flows give every queue the same share of frames again.
 
     Steps: as above, twice, with the same flows; and once with one flow.
     Verify: each queue has the same share of frames both times, to 1 %; one flow is in one queue.
     """
-    nics.queues()
     first, second = (_spread(deploy, search, profile, Traffic(frame_size=128, flows=1000)) for _ in range(2))
     for once, again in zip(first.queue_frames, second.queue_frames, strict=True):
         for queue, (before, after) in enumerate(zip(once.frames, again.frames, strict=True)):

@@ -95,6 +95,7 @@ def test_kernel_against_userspace(datapath: Sequence[str], buffer: int, study: S
 
 
 @pytest.mark.nfv_not_quick
+@pytest.mark.nfv_needs("system")
 @pytest.mark.nfv(topology="pods", to="pod")
 @sweep("buffer", BUFFERS)
 @pytest.mark.parametrize("userspace_tso", ["off", "on"])

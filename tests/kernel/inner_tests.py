@@ -82,11 +82,12 @@ def check(cases: Sequence[InnerTest], module: str, function: str, never_skipped:
     """AssertionError when one of this test function's cases failed, or none passed; shows each with its output.
 
     Cases with ``never_skipped`` in their names must have passed, not only not failed: the guest's kernel has what
-    they ask for, so their skip would be a hole.
+    they ask for, so to skip them, or to leave them out, would be a hole.
     """
     own = [case for case in cases if (case.module, case.function) == (module, function)]
     assert own, f"{function} did not run in the guest; these did: {', '.join(case.name for case in cases)}"
     shown = "\n".join(map(str, own))
+    assert any(never_skipped in case.name for case in own), f"no case of {never_skipped} was selected in the guest"
     bad = [case for case in own if case.outcome in {"failed", "error"}]
     bad += [case for case in own if case.outcome == "skipped" and never_skipped in case.name]
     assert not bad, f"in the guest:\n{shown}"

@@ -37,7 +37,7 @@ LACKING = {
     f"{LINKS}link_flap": "the driver net_vmxnet3 cannot take the link of port 'p1' down",
     f"{LINKS}number_of_vfs": "the NIC of port 'dpdk0' has no SR-IOV (sriov_totalvfs in sysfs)",
     "suites/nic/test_queues.py::test_flows_stay": (
-        "port 'dpdk0' has one receive queue: write 'rxq: 2' or more in dut.ports of the testbed file"
+        "port 'dpdk0' has 1 receive queue: write 'rxq: 2' or more in dut.ports of the testbed file"
     ),
 }
 SPREAD = "suites/nic/test_queues.py::test_spread[1000]"

@@ -13,7 +13,7 @@ from tests.functional import test_kernel_datapath as functional
 from tests.functional import test_nodes as nodes
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
-from tests.measured import test_datapath_contract as contract
+from tests.functional import test_datapath_contract as contract
 
 pytestmark = [
     pytest.mark.kernel,

@@ -34,7 +34,6 @@ MAKERS_OF_FIXTURES = {
     "pytest_nfvperf.features.routing.paths.open_speakers",
     "pytest_nfvperf.session.deployment.Captures",
     "pytest_nfvperf.session.deployment.FreshDeployer",
-    "pytest_nfvperf.session.deployment.require_cables",
     "pytest_nfvperf.features.ovn.path.OvnAgentDeployer",
     "pytest_nfvperf.features.ovn.path.OvnDeployer",
 }

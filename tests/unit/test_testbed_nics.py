@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.host.nic import function_of, most_vfs
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.plugin.selection import COUNTED
 from pytest_nfvperf.session.nics import Nics, why_no_nics
 
 PF, VF = DutPort("dpdk0", pci="0000:3b:00.0"), DutPort("vf0", pci="0000:3b:02.0")
@@ -58,8 +59,7 @@ def test_a_device_that_is_absent_has_no_function(sysfs: Path) -> None:
 
 def test_why_tests_of_nics_are_skipped(sysfs: Path) -> None:
     assert why_no_nics(lab_of(), (), sysfs) == (
-        "the testbed has no NIC: its ports are made for each topology (vhost-user, or veth pairs). Name NICs in a "
-        "testbed file, by dut.ports[].pci or .interface"
+        "the testbed has no NIC: name NICs in a testbed file, by dut.ports[].pci or .interface"
     )
     assert why_no_nics(lab_of(PF, VETH), (PF, VETH), sysfs) == (
         "port 'veth' is no NIC: its interface 'near0' is virtual (no device)"
@@ -70,11 +70,14 @@ def test_why_tests_of_nics_are_skipped(sysfs: Path) -> None:
         nics_of(sysfs, DutPort("vhost0"))
 
 
-def test_queues_are_the_fewest_of_all_ports(sysfs: Path) -> None:
+def test_every_port_needs_the_queues() -> None:
     two, four = DutPort("dpdk0", pci="0000:3b:00.0", rxq=2), DutPort("dpdk1", pci="0000:3b:00.1", rxq=4)
-    assert nics_of(sysfs, four, two).queues() == 2
-    with pytest.raises(UnavailableError, match="port 'dpdk0' has one receive queue: write 'rxq: 2' or more in dut"):
-        nics_of(sysfs, PF, four).queues()
+    lacking = COUNTED["rxq"]
+    assert lacking(lab_of(four, two), 2) is None
+    wants = "in dut.ports of the testbed file"
+    assert lacking(lab_of(four, two), 3) == f"port 'dpdk0' has 2 receive queues: write 'rxq: 3' or more {wants}"
+    assert lacking(lab_of(PF, four), 2) == f"port 'dpdk0' has 1 receive queue: write 'rxq: 2' or more {wants}"
+    assert lacking(lab_of(), 2) == why_no_nics(lab_of(), ())
 
 
 def test_ports_on_each_function(sysfs: Path) -> None:

@@ -153,6 +153,12 @@ class RunEvidence:
         return frozenset(file for data in self.runs.values() for file in data.resumes)
 
     @property
+    def not_for_testbed(self) -> dict[str, tuple[str, ...]]:
+        """Tests that no process selected because its testbed lacks what they need, by the reason."""
+        left = {reason: tests for data in self.runs.values() for reason, tests in data.not_for_testbed.items()}
+        return {reason: tuple(test for test in tests if test not in self.tests) for reason, tests in left.items()}
+
+    @property
     def outcomes(self) -> dict[str, Outcome]:
         return {key: value for test in self.tests.values() for key, value in test.outcomes.items()}
 

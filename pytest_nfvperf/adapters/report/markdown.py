@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.comparison import comparison_rows, heading
-from pytest_nfvperf.adapters.report.run_facts import versions_text
+from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, versions_text
 from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
 from pytest_nfvperf.model.display import MISSING, visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
@@ -65,7 +65,8 @@ def _facts(run: RunEvidence) -> list[str]:
     machine = [("machine", f"{cpu}, kernel {data.fingerprint.get('kernel', 'unknown')}")] if cpu else []
     did = rig_condition_of(run.trials.values())
     rig = [f"- {escaped(str(did))}"] if did is not None else []
-    listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine]
+    left = [("not selected", line) for line in not_for_testbed_lines(run.not_for_testbed)]
+    listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine, *left]
     return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig]
 
 

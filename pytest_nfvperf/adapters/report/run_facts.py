@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, worker_of
@@ -93,6 +93,11 @@ def describe_testbed(run: RunEvidence) -> list[str]:
     return lines
 
 
+def not_for_testbed_lines(left: Mapping[str, Collection[str]]) -> list[str]:
+    """Tests that were not selected, a line a reason: ``not for this testbed: 25 tests: the testbed has no NIC``."""
+    return [f"not for this testbed: {how_many(len(ids), 'test')}: {reason}" for reason, ids in left.items() if ids]
+
+
 def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
     started = datetime.datetime.fromtimestamp(run.started_ns / 1e9, datetime.UTC)
     generator, cpus = data.generator, data.testbed.cpus
@@ -114,6 +119,7 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         ("Testbed", testbed),
         ("SLA", ", ".join(data.sla) or "those beside the suites"),
         ("Profile", data.profile),
+        *(("Not selected", line) for line in not_for_testbed_lines(run.not_for_testbed)),
         *resumed,
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {format_seconds(run.took_s)}"),
         ("Command", command_line(data.argv)),

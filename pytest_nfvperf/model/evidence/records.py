@@ -84,6 +84,7 @@ class RunData:
         selected: node ids of all selected tests, in order; None: written before this was known.
         compare: the sides, if the run compares.
         resumes: evidence files of earlier processes that this one continues: how they ended no longer counts.
+        not_for_testbed: node ids of tests that were not selected because the testbed lacks what they need, by reason.
     """
 
     tool_version: str
@@ -99,6 +100,7 @@ class RunData:
     selected: tuple[str, ...] | None = None
     compare: ComparisonSettings | None = None
     resumes: tuple[str, ...] = ()
+    not_for_testbed: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
