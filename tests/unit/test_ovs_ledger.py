@@ -105,6 +105,13 @@ def test_what_the_generators_nic_lost_is_at_the_generator_and_no_loss_of_the_dut
     )
 
 
+def test_only_counters_of_lost_frames_that_moved_are_named() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=100)
+    nic = NicCounts("p1", rx_missed=30, rx_errors=0, tx_errors=7, rx_nombuf=2)
+    (loss,) = told_by(phy2phy(), with_nics(result((100, 0, 70)), nic), moved).paths[0].hops[-1].losses
+    assert (loss.frames, loss.detail) == (30, "rx_missed of the generator's own NIC: the rig's loss, not the DUT's")
+
+
 def test_a_driver_without_buffers_lost_at_most_what_is_missing_behind_the_dut() -> None:
     moved = ports(p0__rx_packets=100, p1__tx_packets=90)
     told = told_by(phy2phy(), with_nics(result((100, 0, 70)), NicCounts("p1", rx_nombuf=5000)), moved)
