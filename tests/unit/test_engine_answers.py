@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pytest_nfvperf.measure.validity import generator_reasons
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/engine-protocol.md").read_text()
@@ -49,6 +51,15 @@ def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], v
         assert "nfvperf-gen answered what cannot be read: " in told or "a whole number belongs there" in told
     elif not reasons and not {"latency", "latency_raw", "due"} & {*path}:
         assert result.counts == read(documented()).counts
+
+
+def test_windows_of_traffic_without_classes_stay_as_they_were_counted() -> None:
+    """Steps: the last frames are lost, which no later one follows. Verify: only classes have these put elsewhere."""
+    columns: dict[str, Any] = {field.name: (0,) * 10 for field in fields(ThreadWindows)} | {"sent": (1,) * 10}
+    windows = Windows(1_000_000, (ThreadWindows(**columns),), ())
+    answer = changed_at(documented(), ("streams", 0, "highest_seq"), 1)
+    result = trial_result(SPEC, answer, PORTS, {"p0": True}, ValidityPolicy(), windows=windows)
+    assert result.windows == windows
 
 
 def test_the_answer_is_evidence() -> None:
