@@ -52,13 +52,14 @@ def suspend_reasons(before_ns: int) -> tuple[InvalidReason, ...]:
 class TimeLimit:
     """Until when a run may measure, by its clock; without ``limit_s`` there is no end.
 
-    Repeats use only what is spare: ``reserved_s`` is what the tests need that have not begun. Whoever begins a test
-    sets it.
+    Repeats and waits use only what is spare: ``reserved_s`` is what the tests need that have not begun, and
+    ``measured_until_s``, by the clock, when what is being measured should have its figure. Who begins those sets them.
     """
 
     def __init__(self, limit_s: float | None = None, clock: Clock | None = None) -> None:
         self.limit_s = limit_s
         self.reserved_s = 0.0
+        self.measured_until_s = math.inf
         self._clock = clock or SystemClock()
         self._end_s = math.inf if limit_s is None else self._clock.monotonic() + limit_s
 
@@ -68,7 +69,7 @@ class TimeLimit:
 
     @property
     def spare_s(self) -> float:
-        return max(0.0, self.left_s - self.reserved_s)
+        return max(0.0, min(self.left_s - self.reserved_s, self.measured_until_s - self._clock.monotonic()))
 
     @property
     def is_over(self) -> bool:

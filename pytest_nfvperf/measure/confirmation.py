@@ -179,7 +179,7 @@ class ConfirmationSearch:
         for left, outcome in zip(
             range(len(outcomes) - 1, -1, -1), sorted(outcomes, key=lambda each: each.goal.loss_ratio), strict=True
         ):
-            self.measurer.reserved_s = later_s + left * self.duration_s  # a trial of each further goal
+            self.measurer.reserve(later_s + left * self.duration_s)  # a trial of each further goal
             self.measurer.allow(self.duration_s)
             done = self.confirm(outcome, stricter)
             confirmed[outcome.goal.name] = done

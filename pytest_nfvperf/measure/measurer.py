@@ -67,6 +67,13 @@ class LoadMeasurer:
     def allow(self, seconds: float) -> None:
         """Let so much time be there from now on, whatever was used before: what comes next is part of the plan."""
         self.most_s = max(self.most_s, self.elapsed_s() + self.reserved_s + seconds)
+        self.reserve(self.reserved_s)
+
+    def reserve(self, later_s: float) -> None:
+        """Keep so much of the time for what follows. Repeats and waits end with the rest of it."""
+        self.reserved_s = later_s
+        left_s = max(0.0, self.most_s - self.reserved_s - self.elapsed_s())
+        self.runner.context.time_limit.measured_until_s = self.runner.clock.monotonic() + left_s
 
     def measure(
         self,

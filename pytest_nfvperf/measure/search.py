@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -470,7 +471,7 @@ class Search:
         loads.begin()
         found = self._found(loads, find)
         loads.read_again()
-        measurer.reserved_s = latency_s(self.profile) if latency else 0.0
+        measurer.reserve(latency_s(self.profile) if latency else 0.0)
         limits = loads.limits
         goals = tuple(
             mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in found
@@ -481,6 +482,7 @@ class Search:
         plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)
         goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
+        measurer.runner.context.time_limit.measured_until_s = math.inf
         fields = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),
@@ -502,7 +504,7 @@ class Search:
         planned_s = searched_s + after_s
         spare_s = measurer.runner.context.time_limit.spare_s - planned_s
         measurer.most_s = planned_s + max(0.0, min(planned_s * (self.profile.search_budget - 1), spare_s))
-        measurer.reserved_s = after_s
+        measurer.reserve(after_s)
 
     @property
     def _lossy_repeats(self) -> dict[str, int]:
@@ -525,6 +527,7 @@ class Search:
     def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
         traffic = self._in_place_of(traffic)
         check_live(call, live, traffic)
+        live.runner.context.time_limit.measured_until_s = math.inf
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
@@ -544,7 +547,7 @@ class Search:
         name, load = goals[-1].goal.name, goals[-1].reported_fps
         if load is None:
             return ()
-        measurer.reserved_s = 0.0
+        measurer.reserve(0.0)
         measurer.allow(latency_s(self.profile))
         loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]
         return latency_profile(measurer, loads, self.profile.latency_trial_s)
