@@ -9,11 +9,11 @@ import pytest
 
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_time.guest_run import run_in_guest
+from tests.functional import test_datapath_contract as contract
 from tests.functional import test_kernel_datapath as functional
 from tests.functional import test_nodes as nodes
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
-from tests.functional import test_datapath_contract as contract
 
 pytestmark = [
     pytest.mark.kernel,
