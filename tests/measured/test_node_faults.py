@@ -24,6 +24,7 @@ def deployed(deploy, nfv_session, overlay="vxlan"):
 """
 
 
+@pytest.mark.thorough("tests/functional/test_nodes.py names each in make test")
 def test_a_node_or_the_underlay_goes_in_a_trial_and_the_next_test_has_both_again(
     project: pytest.Pytester,
 ) -> None:

@@ -133,6 +133,7 @@ def assert_skipped(line: str, case: str) -> None:
     assert f"actions:{output},vm1 (OVS says: {refused}" in flow
 
 
+@pytest.mark.thorough("a suite's run; test_hw_offload.py has the double in make test")
 def test_mirrors_between_ports_run_in_hardware_and_those_of_vms_are_skipped(
     run: Callable[..., Run], sanitized: Path
 ) -> None:
