@@ -162,7 +162,7 @@ def testpmd(journal: Journal, built: BuiltTopology, mode: str) -> Iterator[Manag
 testpmd.__test__ = False  # type: ignore[attr-defined]
 
 
-def until(done: object, deadline_s: float = 5.0) -> bool:
+def until(done: object, deadline_s: float = 30.0) -> bool:
     """Poll a predicate; False when it did not come true."""
     end = time.monotonic() + deadline_s
     while not done():  # type: ignore[operator]

@@ -34,7 +34,15 @@ from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import Settling
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import losses
-from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root, send_tcp, testbed, until
+from tests.functional.ovs_support import (
+    clean_run,
+    needs_hugepages,
+    needs_root,
+    send_tcp,
+    some_tunnels,
+    testbed,
+    until,
+)
 
 pytestmark = needs_root
 
@@ -71,8 +79,7 @@ def pods(kind: TunnelKind, ip: int) -> Topology:
     return compose(f"pods-{kind}-{ip}", one(1), one(2), underlay("phy1", "phy2", ports=("up1", "up2")))
 
 
-@pytest.mark.parametrize("ip", OUTER)
-@pytest.mark.parametrize("kind", TunnelKind)
+@pytest.mark.parametrize(("kind", "ip"), some_tunnels())
 def test_tcp_passes_from_node_to_node(nodes: NodesDatapath, kind: TunnelKind, ip: int) -> None:
     built = nodes.build(pods(kind, ip))
     try:
@@ -212,22 +219,6 @@ def test_dpdk_nodes_pass_frames_by_rings_that_both_have(journal: Journal) -> Non
         datapath.close()
     assert result.received > 0
     assert ledger.unexplained == 0
-
-
-@needs_hugepages
-def test_dpdk_nodes_that_share_a_cpu_take_short_turns(journal: Journal) -> None:
-    """What the first forwards comes through: in turns of the kernel's tick seven of eight frames overflow the ring."""
-    datapath = started(journal, "dpdk", "turns")
-    try:
-        if not datapath.info().at_least:
-            pytest.skip("each of the nodes has a CPU of its own here")
-        assert datapath.info().short_turns
-        built = datapath.build(vm_to_vm("none"))
-        result, _ = trial(datapath, built, journal, load_fps=10_000_000)
-        built.close()
-    finally:
-        datapath.close()
-    assert result.received > 0.4 * sum(count.sent for count in result.counts)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])

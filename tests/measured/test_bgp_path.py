@@ -61,6 +61,7 @@ def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -
             path.close()
 
 
+@pytest.mark.thorough("waits for several sessions")
 def test_a_link_that_is_cut_ends_the_session_until_it_is_mended(rig: LossRig) -> None:
     with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)
@@ -77,6 +78,7 @@ def test_a_link_that_is_cut_ends_the_session_until_it_is_mended(rig: LossRig) ->
             path.close()
 
 
+@pytest.mark.thorough("waits for several sessions")
 def test_the_steps_of_a_change_are_dated_in_their_order(rig: LossRig) -> None:
     with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)
@@ -97,6 +99,7 @@ def test_the_steps_of_a_change_are_dated_in_their_order(rig: LossRig) -> None:
             path.close()
 
 
+@pytest.mark.thorough("waits for several sessions")
 def test_a_neighbour_in_another_vlan_is_never_heard(rig: LossRig) -> None:
     plan = BgpPathPlan(neighbor_vlan=178)
     with rig.deployment(plan.topology()) as live:
@@ -110,6 +113,7 @@ def test_a_neighbour_in_another_vlan_is_never_heard(rig: LossRig) -> None:
             path.close()
 
 
+@pytest.mark.thorough("waits for several sessions")
 def test_a_route_that_is_never_installed_says_why(rig: LossRig) -> None:
     with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)

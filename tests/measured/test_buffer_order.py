@@ -35,7 +35,11 @@ class Mapping(NamedTuple):
     end: int
 
 
-@pytest.mark.parametrize("own_rings", [True, False], ids=["own", "dpdk"])
+@pytest.mark.parametrize(
+    "own_rings",
+    [True, pytest.param(False, marks=pytest.mark.thorough("DPDK's rings, too"))],
+    ids=["own", "dpdk"],
+)
 def test_buffers_of_both_directions_stay_in_the_order_of_memory(own_rings: bool) -> None:
     ways, options = directions(Traffic()), EngineOptions(own_rings=own_rings)
     with (

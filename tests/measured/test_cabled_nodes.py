@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.functional.far_rig import SLA, SUITE
 from tests.functional.lab_support import pytest_in, veth_cables
 from tests.functional.ovs_support import needs_root
 from tests.user_project import CONFTEST, needs_a_verdict, records
 
-pytestmark = needs_root
+pytestmark = [
+    needs_root,
+    pytest.mark.thorough("make test has nodes, and cables, each without the other"),
+]
 
 
 def lab_file(folder: Path, cables: list[tuple[str, str]], *, crossed: bool = False) -> Path:

@@ -67,6 +67,7 @@ def lab(folder: Path, near: list[str], far: str) -> Path:
     return file
 
 
+@pytest.mark.thorough("a suite's run")
 def test_the_suite_takes_a_plugins_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verify: each copy came to the card, byte for byte and once for each crossing: the suite's own checks."""
     (tmp_path / "vendor_card.py").write_text(PLUGIN)

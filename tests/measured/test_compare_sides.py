@@ -69,6 +69,7 @@ def command(*more: str) -> list[str]:
     return [*nfvperf, "--set", SETTING, "--", "mine", "-p", "no:cacheprovider", "--nfv-report", "none", *more]
 
 
+@pytest.mark.thorough("a whole comparison")
 def test_a_side_with_a_setting_alternates_with_one_without(project: Path) -> None:
     """Steps: compare the installed OVS with itself, so set. Verify: figures from turns; only one has the setting."""
     (project / "mine" / "conftest.py").write_text(BRIEF)
@@ -92,6 +93,7 @@ def test_a_side_with_a_setting_alternates_with_one_without(project: Path) -> Non
     assert {each["dut"]["version"] for each in made["sides"]} == {made["sides"][0]["dut"]["version"]}
 
 
+@pytest.mark.thorough("kill -9 of frozen subjects is in make test")
 def test_ctrl_c_leaves_nobody_frozen(project: Path) -> None:
     """Steps: interrupt a comparison while sides are frozen. Verify: no process is left, and no directory of the run."""
     with subprocess.Popen(command(), cwd=project, stdout=subprocess.PIPE, text=True) as child:

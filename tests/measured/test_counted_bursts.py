@@ -20,6 +20,7 @@ pytestmark = needs_root
 TOPOLOGY = bridge_chain(1)
 FRAMES = 5 * BURST_FRAMES + 4
 MOST_TRIES = 10
+MORE = pytest.mark.thorough("other frames")
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +46,10 @@ def generator(ovs: OvsDatapath) -> Iterator[CountedBursts]:
     "traffic",
     [
         pytest.param(Traffic(), id="64"),
-        pytest.param(Traffic(frame_size=1518), id="1518"),
+        pytest.param(Traffic(frame_size=1518), id="1518", marks=MORE),
         pytest.param(Traffic(frame_size=IMIXES["simple"]), id="imix"),
-        pytest.param(Traffic(flows=100), id="flows"),
-        pytest.param(Traffic(flows=256, frame_size=128).over_ipv6(), id="ipv6"),
+        pytest.param(Traffic(flows=100), id="flows", marks=MORE),
+        pytest.param(Traffic(flows=256, frame_size=128).over_ipv6(), id="ipv6", marks=MORE),
     ],
 )
 def test_every_burst_arrives_whole_and_costs_the_pmd_something(

@@ -28,7 +28,11 @@ def _lacks() -> str:
     return ""
 
 
-pytestmark = [needs_root, pytest.mark.skipif(bool(_lacks()), reason=_lacks() or "sshd is there")]
+pytestmark = [
+    needs_root,
+    pytest.mark.thorough("far nodes"),
+    pytest.mark.skipif(bool(_lacks()), reason=_lacks() or "sshd is there"),
+]
 
 AN_HOUR_AHEAD = """
 import time

@@ -120,11 +120,13 @@ def test_functional_tests_overlap_and_measuring_ones_overlap_with_nothing(run: R
         assert [name for name, span in found.items() if name != measuring and overlap(span, found[measuring])] == []
 
 
+@pytest.mark.thorough("another run with workers")
 def test_a_killed_worker_leaves_neither_the_lock_nor_its_switch_to_who_measures(run: Run) -> None:
     result = run("-n", "2", dies=True)
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["nfvperf: gw? died while it ran *test_functional?1?: the test is repeated"])
 
 
+@pytest.mark.thorough("another run with workers")
 def test_without_workers_the_machine_is_taken_anew_to_measure(run: Run) -> None:
     run(at_once=1).assert_outcomes(passed=3)

@@ -55,17 +55,37 @@ def loop(request: pytest.FixtureRequest) -> Iterator[Loop]:
         yield str(request.param)
 
 
+@pytest.fixture(scope="module")
+def embedded(loop: Loop) -> Iterator[Rig | None]:
+    """The embedded engine, which the tests share; None where the loop is another engine's."""
+    if isinstance(loop, VhostLoop):
+        with run_dir() as directory, looped_rig(directory, loop) as made:
+            yield made
+    else:
+        yield None
+
+
 @pytest.fixture
-def rig(loop: Loop, request: pytest.FixtureRequest) -> Iterator[Rig]:
+def rig(embedded: Rig | None, loop: Loop, request: pytest.FixtureRequest) -> Iterator[Rig]:
+    """Without ports."""
+    if embedded is None:
+        with rig_of(loop, request) as made:
+            yield made
+        return
+    yield embedded
+    embedded.generator.detach([port.name for port in embedded.ports])
+
+
+@contextlib.contextmanager
+def rig_of(loop: Loop, request: pytest.FixtureRequest) -> Iterator[Rig]:
     if isinstance(loop, TrexLab) or loop == "trex-replayed":
         with trex_generator(loop, request) as generator:
             yield Rig(generator, tuple(loop_ports(("0", "1"), mtu=MTU)))
-        return
-    if isinstance(loop, str):
+    elif isinstance(loop, VhostLoop):
+        with run_dir() as directory, looped_rig(directory, loop) as made:
+            yield made
+    else:
         yield Rig(FakeGenerator(10_000_000), tuple(loop_ports(("fake0", "fake1"), mtu=MTU)))
-        return
-    with run_dir() as directory, looped_rig(directory, loop) as made:
-        yield made
 
 
 @pytest.fixture
@@ -222,12 +242,13 @@ def test_ports_can_be_taken_again(ready: Rig) -> None:
             check_identities(counts)
 
 
-def test_after_close_nothing_goes_and_closing_again_does(rig: Rig) -> None:
-    rig.attach()
-    rig.generator.close()
-    rig.generator.close()
-    with pytest.raises(GeneratorError, match="closed"):
-        rig.generator.attach(rig.ports)
+def test_after_close_nothing_goes_and_closing_again_does(loop: Loop, request: pytest.FixtureRequest) -> None:
+    with rig_of(loop, request) as rig:
+        rig.attach()
+        rig.generator.close()
+        rig.generator.close()
+        with pytest.raises(GeneratorError, match="closed"):
+            rig.generator.attach(rig.ports)
 
 
 def test_a_ceiling_can_be_found(ready: Rig) -> None:

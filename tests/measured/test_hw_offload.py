@@ -42,7 +42,11 @@ def _versions() -> dict[str, str | None]:
 
 
 VERSIONS = _versions()
-pytestmark = [needs_root, needs_hugepages, pytest.mark.parametrize("version", VERSIONS, scope="module")]
+TIERED = [
+    name if place is None else pytest.param(name, marks=pytest.mark.daily("every OVS version"))
+    for name, place in VERSIONS.items()
+]
+pytestmark = [needs_root, needs_hugepages, pytest.mark.parametrize("version", TIERED, scope="module")]
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ def test_all_flows_in_hardware_pass(run: Callable[..., Run]) -> None:
     assert frames["counted"] == frames["sent"] == frames["received"] > 0
 
 
+@pytest.mark.thorough("another word of the double's")
 def test_flows_that_are_only_matched_in_hardware_fail(run: Callable[..., Run]) -> None:
     done = run("partial")
     assert done.status == 1, done.terminal
@@ -126,6 +131,7 @@ def test_flows_that_are_only_matched_in_hardware_fail(run: Callable[..., Run]) -
     assert "action not supported" in done.reasons("dpdk0")
 
 
+@pytest.mark.thorough("another word of the double's")
 def test_a_nic_without_offload_fails_and_ovs_says_why(run: Callable[..., Run]) -> None:
     done = run("none")
     assert done.status == 1, done.terminal
@@ -137,6 +143,7 @@ def test_a_nic_without_offload_fails_and_ovs_says_why(run: Callable[..., Run]) -
     assert frames["software"] == frames["sent"] > 0
 
 
+@pytest.mark.thorough("another word of the double's")
 def test_a_full_table_leaves_one_flow_in_software(run: Callable[..., Run]) -> None:
     done = run("full,flows=1")
     assert done.status == 1, done.terminal
@@ -158,6 +165,7 @@ def test_a_flow_that_falls_back_unseen_by_ovs_shows_in_the_frames(run: Callable[
     assert f"of the frames stayed in hardware: {frames['trial_id']}" in done.terminal
 
 
+@pytest.mark.thorough("another word of the double's")
 def test_counters_that_lie_show_against_the_frames_sent(run: Callable[..., Run]) -> None:
     done = run("full,counts=2")
     assert done.status == 1, done.terminal
@@ -167,6 +175,7 @@ def test_counters_that_lie_show_against_the_frames_sent(run: Callable[..., Run])
     assert f"the NIC's flow counters are wrong by 100 %: {frames['trial_id']}" in done.terminal
 
 
+@pytest.mark.thorough("another word of the double's")
 def test_a_port_that_offloads_one_direction_is_named(run: Callable[..., Run]) -> None:
     done = run("full,refuses=dpdk1")
     assert done.status == 1, done.terminal

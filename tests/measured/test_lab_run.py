@@ -111,14 +111,19 @@ def test_a_suite_on_cables(project: Path) -> None:
     assert all(counts["received"] > 0 for counts in trial["data"]["result"]["counts"])
 
 
-def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
+def test_crossed_cables_are_named(project: Path) -> None:
     with veth_cables(2) as cables:
         crossed = pytest_on(project, lab_file(project, cables, crossed=True))
-        (project / "mine/test_study.py").write_text(STUDY)
-        soft = pytest_on(project, lab_file(project, cables, offload=True))
     assert crossed.returncode == 11, crossed.stdout  # the testbed is broken: docs/reference/exit-status.md
     assert "port 0 of the generator is not connected to dpdk0 but to dpdk1" in crossed.stdout
     assert "1 error" in crossed.stdout or "1 failed" in crossed.stdout
+
+
+@pytest.mark.thorough("a NIC without offload; test_hw_offload.py has a double of one with offload")
+def test_offload_that_is_none(project: Path) -> None:
+    with veth_cables(2) as cables:
+        (project / "mine/test_study.py").write_text(STUDY)
+        soft = pytest_on(project, lab_file(project, cables, offload=True))
     assert soft.returncode == 1, soft.stdout
     assert "offloaded_flows >= 100 %" in soft.stdout
     assert "Hardware offload:\n" in soft.stdout
@@ -128,6 +133,7 @@ def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
         assert f", {bridges}" in " ".join(soft.stdout.split())  # the table folds its first line
 
 
+@pytest.mark.thorough("tests/functional has the system's OVS")
 def test_the_systems_ovs_without_a_named_cpu_measures(tmp_path: Path) -> None:
     """Seen: IndexError where the generator's ceiling is measured, told as "Failed: change the DUT"."""
     suite = tmp_path / "mine"

@@ -1,9 +1,13 @@
-"""What goes wrong with one of two nodes inside a running trial: each an error that names it, and nothing stays."""
+"""Two nodes: what goes wrong with one in a trial, each an error that names it; and turns of those that share a CPU."""
 
 from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.model.topology.workloads import vm_to_vm
+from tests.functional.ovs_support import needs_hugepages
+from tests.functional.test_nodes import started, trial
 from tests.measured.test_faults import base, project, run
 
 __all__ = ["base", "project"]
@@ -20,7 +24,10 @@ def deployed(deploy, nfv_session, overlay="vxlan"):
 """
 
 
-def test_a_node_or_the_underlay_goes_in_a_trial_and_the_next_test_has_both_again(project: pytest.Pytester) -> None:
+@pytest.mark.thorough("tests/functional/test_nodes.py names each in make test")
+def test_a_node_or_the_underlay_goes_in_a_trial_and_the_next_test_has_both_again(
+    project: pytest.Pytester,
+) -> None:
     result = run(
         project,
         NODES
@@ -40,28 +47,35 @@ def test_next(deploy, search, nfv_session):
     live, nodes = deployed(deploy, nfv_session)
     outcome = search.loss_at(live, ONE_WAY, 1_000, 0.5)
     assert outcome.loss_curve[0].loss_ratio == 0
-""",
-    )
-    result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "testbed error: node node2: ovs-vswitchd (pid *) was killed by SIGKILL*",
-            "testbed error: node node*: interface 'up*' has no link: it, or its other end, was set down*",
-        ]
-    )
 
-
-def test_a_node_frozen_in_a_trial_is_named(project: pytest.Pytester) -> None:
-    result = run(
-        project,
-        NODES
-        + """
 def test_frozen(deploy, search, nfv_session):
     live, nodes = deployed(deploy, nfv_session)
     in_trial(nfv_session, lambda: later(0.3, os.kill, nodes.node("node2").instance.pid, signal.SIGSTOP))
     search.loss_at(live, ONE_WAY, 1_000, 0.6)
 """,
     )
-    result.assert_outcomes(failed=1)
-    said = "testbed error: node node2: ovs-vswitchd (pid *) is in state T (stopped), and not by us: kill -CONT *"
-    result.stdout.fnmatch_lines([said])
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "testbed error: node node2: ovs-vswitchd (pid *) was killed by SIGKILL*",
+            "testbed error: node node*: interface 'up*' has no link: it, or its other end, was set down*",
+            "testbed error: node node2: ovs-vswitchd (pid *) is in state T (stopped), and not by us: kill -CONT *",
+        ]
+    )
+
+
+@pytest.mark.thorough("how many frames come through at overload")
+@needs_hugepages
+def test_dpdk_nodes_that_share_a_cpu_take_short_turns(journal: Journal) -> None:
+    """What the first forwards comes through: in turns of the kernel's tick seven of eight frames overflow the ring."""
+    datapath = started(journal, "dpdk", "turns")
+    try:
+        if not datapath.info().at_least:
+            pytest.skip("each of the nodes has a CPU of its own here")
+        assert datapath.info().short_turns
+        built = datapath.build(vm_to_vm("none"))
+        result, _ = trial(datapath, built, journal, load_fps=10_000_000)
+        built.close()
+    finally:
+        datapath.close()
+    assert result.received > 0.4 * sum(count.sent for count in result.counts)

@@ -133,6 +133,7 @@ def assert_skipped(line: str, case: str) -> None:
     assert f"actions:{output},vm1 (OVS says: {refused}" in flow
 
 
+@pytest.mark.thorough("a suite's run; test_hw_offload.py has the double in make test")
 def test_mirrors_between_ports_run_in_hardware_and_those_of_vms_are_skipped(
     run: Callable[..., Run], sanitized: Path
 ) -> None:
@@ -162,6 +163,7 @@ def test_mirrors_between_ports_run_in_hardware_and_those_of_vms_are_skipped(
     assert any(received == sent > 1_000 for received, sent in copies), copies
 
 
+@pytest.mark.thorough("another run of the suite")
 def test_a_mirror_between_ports_is_skipped_where_its_own_flow_is_refused(run: Callable[..., Run], plain: Path) -> None:
     """The same test and cables, and a NIC without a flow engine."""
     with veth_cables(3) as cables:
@@ -174,6 +176,7 @@ def test_a_mirror_between_ports_is_skipped_where_its_own_flow_is_refused(run: Ca
     assert "actions:dpdk2,dpdk1 (OVS says: dpdk0: rte_flow creation failed: 1 (this NIC has no flow engine)." in line
 
 
+@pytest.mark.thorough("another run of the suite")
 def test_a_mirror_between_ports_needs_three_cables(run: Callable[..., Run], plain: Path) -> None:
     with veth_cables(2) as cables:
         given = (str(MIRRORS), "-k", "test_offloaded_between_ports", "--nfv-plan")
@@ -181,6 +184,7 @@ def test_a_mirror_between_ports_needs_three_cables(run: Callable[..., Run], plai
     assert "has 2 cabled ports (dpdk0, dpdk1), and 3 are needed: name more in dut.ports" in done.terminal
 
 
+@pytest.mark.daily("every OVS version")
 @pytest.mark.parametrize("version", NEWER)
 def test_a_newer_ovs_gives_its_reasons_too(version: str, run: Callable[..., Run], plain: Path) -> None:
     with veth_cables(2) as cables:
@@ -203,6 +207,7 @@ def forwarded(done: Run, outcome: dict[str, Any]) -> list[tuple[int, dict[str, i
     ]
 
 
+@pytest.mark.thorough("another run of the suite")
 def test_a_vlan_between_nodes_is_in_hardware_and_tunnels_fail_with_the_reason(
     run: Callable[..., Run], sanitized: Path
 ) -> None:

@@ -30,7 +30,8 @@ BGP, BFD = "bgp.12.12.12.2", "bfd.12.12.12.2"
 @pytest.mark.parametrize(
     ("victim", "number", "told"),
     [
-        ("bird", signal.SIGSTOP, "went down"),  # FRR hears of it from BFD, and counts it
+        # FRR hears of it from BFD, and counts it
+        pytest.param("bird", signal.SIGSTOP, "went down", marks=pytest.mark.thorough("another end of a session")),
         ("bgpd", signal.SIGKILL, "is not up"),  # nobody is left to count
     ],
 )

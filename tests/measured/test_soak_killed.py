@@ -48,6 +48,7 @@ def base() -> Iterator[Path]:
     path.rmdir()
 
 
+@pytest.mark.thorough("kill -9 in a trial is in make test")
 def test_killed_between_its_parts_it_leaves_nothing(base: Path, tmp_path: Path) -> None:
     """Steps: begin a soak, give its first part up, kill the run before the second; do what the next start does first.
 

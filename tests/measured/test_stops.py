@@ -39,6 +39,7 @@ def moments() -> list[tuple[str, str, float]]:
     return [(suite, signals[i % 3], round(chance.uniform(0.0, LATEST_S), 2)) for i, suite in enumerate(SUITES)]
 
 
+@pytest.mark.thorough("random moments of whole suites")
 @pytest.mark.parametrize(("suite", "number", "moment_s"), moments())
 def test_interrupted_it_leaves_nothing(suite: str, number: str, moment_s: float, base: Path, tmp_path: Path) -> None:
     """Steps: start a suite, send the signal at a random moment. Verify: the line, the status, the report, nothing left.

@@ -52,7 +52,7 @@ def test_two_vms_forward_and_count_every_frame(rig: VnfRig) -> None:
     assert {hop.left for hop in trial.ledger.paths[0].hops} == {sent}
 
 
-@pytest.mark.parametrize("mode", ["io", "mac"])
+@pytest.mark.parametrize("mode", [pytest.param("io", marks=pytest.mark.thorough("another mode")), "mac"])
 def test_a_vnf_between_two_ports_forwards_both_ways(rig: VnfRig, mode: str) -> None:
     ends = (endpoint("p0", "br0"), endpoint("p1", "br0"))
     topology = compose("pvp", *ends, vnf("v1", "br0", mode=mode, kind="testpmd"), path("p0", "v1", "p1"))
@@ -75,6 +75,7 @@ def test_one_that_dies_during_a_trial_is_named(rig: VnfRig) -> None:
     assert rig.trial(rig.deployment(vm_chain(1, kind="testpmd")), CALM_FPS).result.received > 0
 
 
+@pytest.mark.thorough("more of the same")
 def test_one_that_hangs_is_named_with_its_state(rig: VnfRig, monkeypatch: pytest.MonkeyPatch) -> None:
     live = rig.deployment(vm_chain(1, kind="testpmd"))
     monkeypatch.setattr(testpmd, "_ANSWER_DEADLINE_S", 0.3)

@@ -27,6 +27,7 @@ from tests.functional.soak_support import Soaking, soaking_on, undisturbed
 
 pytestmark = [needs_root, needs_hugepages]
 
+MORE = pytest.mark.thorough("another class")
 LOAD, SECONDS = 100_000, 0.5
 FOUR = TrafficMix(
     voice=(Traffic(frame_size=128, vlan=10), "10 %"),
@@ -93,11 +94,11 @@ def test_without_a_drop_flow_no_class_loses_and_all_are_as_sent(bench: Soaking, 
 @pytest.mark.parametrize(
     ("match", "name", "share", "named"),
     [
-        ("dl_vlan=20", "video", 1.0, "vlan_vid=0x1014"),
+        pytest.param("dl_vlan=20", "video", 1.0, "vlan_vid=0x1014", marks=MORE),
         # One of four values of a field. In reverse it is the destination that varies.
         ("ip,dl_vlan=20,nw_src=198.18.0.2", "video", 1 / 8, "ipv4_src=198.18.0.2"),
-        ("ip,dl_vlan=20,nw_dst=198.18.0.2", "video", 1 / 8, "ipv4_dst=198.18.0.2"),
-        ("udp,vlan_tci=0,tp_dst=4789", "overlay", 1.0, "udp_dst=4789"),
+        pytest.param("ip,dl_vlan=20,nw_dst=198.18.0.2", "video", 1 / 8, "ipv4_dst=198.18.0.2", marks=MORE),
+        pytest.param("udp,vlan_tci=0,tp_dst=4789", "overlay", 1.0, "udp_dst=4789", marks=MORE),
     ],
 )
 def test_a_drop_flow_on_one_class_of_four(
@@ -137,6 +138,7 @@ def test_a_soak_counts_each_class(bench: Soaking, tmp_path: Path) -> None:
     assert 0.5 * 60_000 < outcome.soak.all_lost <= 60_000  # a busy machine skips frames
 
 
+@pytest.mark.thorough("a whole search")
 def test_a_search_raises_one_class_while_another_stays_fixed(bench: Soaking, search: Search) -> None:
     mix = TrafficMix(voice=(Traffic(frame_size=128, vlan=10), "20 kpps"), bulk=(Traffic(vlan=30), "100 %"))
     outcome = search.throughput(bench.live, mix, raise_only="bulk")

@@ -19,6 +19,7 @@ from tests.functional.ovs_support import needs_hugepages, needs_root, started
 pytestmark = [needs_root, needs_hugepages]
 
 CALM_FPS = 20_000
+MORE = pytest.mark.thorough("more of the same")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:
     assert [(vnf.received, vnf.sent) for vnf in result.vnfs if vnf.port in {"v1a", "v2a"}] == [(result.sent,) * 2] * 2
 
 
-@pytest.mark.parametrize("vms", [1, 2])
+@pytest.mark.parametrize("vms", [pytest.param(1, marks=MORE), 2])
 def test_vms_on_a_bridge_that_learns(rig: LossRig, vms: int) -> None:
     """S4's chain: every frame crosses the bridge once more than there are VMs, and none is flooded once learnt."""
     with rig.deployment(vm_chain(vms)) as live:
@@ -90,7 +91,7 @@ def test_every_copy_of_a_mirror_is_on_a_path_of_its_own(rig: LossRig) -> None:
     assert trial.ledger.beside == ()
 
 
-@pytest.mark.parametrize("output", ["host", "af_packet", "af_xdp"])
+@pytest.mark.parametrize("output", ["host", *(pytest.param(each, marks=MORE) for each in ("af_packet", "af_xdp"))])
 def test_at_overload_copies_that_the_hosts_socket_lost_are_counted(rig: LossRig, output: str) -> None:
     """The generator does not read its ring while it is away; the kernel tells whoever asks that very socket."""
     port = mirror_output(output)
