@@ -58,7 +58,7 @@ class Times:
         self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
 
     def pytest_sessionfinish(self) -> None:
-        cache = self._config.cache
+        cache = getattr(self._config, "cache", None)
         if cache is not None and self._seconds:
             cache.set(CACHE_KEY, cache.get(CACHE_KEY, {}) | self._seconds)
 
