@@ -482,7 +482,6 @@ class Search:
         plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)
         goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
-        measurer.runner.context.time_limit.measured_until_s = math.inf
         fields = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),
@@ -593,6 +592,7 @@ class Search:
         return traffic.raising(raise_only, limits.maximum_fps)
 
     def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
+        live.runner.context.time_limit.measured_until_s = math.inf
         outcome = replace(outcome, offload=share_after(live, outcome.label))
         live.runner.recorder.emit(outcome)
         return outcome
