@@ -280,7 +280,7 @@ def test_outcomes_of_real_runs_find_the_version_that_fails(
     assert main(["bisect", *own, "--", "mine", "--nfv-sla", "sla.yaml", "--nfv-report", "none"]) == 0
     told = capsys.readouterr().out
     assert "v2 brought it in" in told
-    assert "ends    v2: 1 test failed: mine/test_mine.py::test_rate: ndr: observed 1.9" in told
+    assert "ends    v2: 1 test failed: mine/test_mine.py::test_rate: ndr: observed 2.0" in told
     assert "failed in 1 of 1 runs, the parent in 0 of 1. Confirmed." in told
     assert "mine/test_mine.py::test_rate failed on v0 in 0 of 3 and on v2 in 3 of 3 runs." in told
     lines = [json.loads(line) for line in (project / "log" / "bisection.jsonl").read_text().splitlines()]

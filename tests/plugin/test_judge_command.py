@@ -59,7 +59,7 @@ def judged(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judged
     ("rate", "status", "told"),
     [
         ("4e6", 0, "nfvperf judge: good: Accepted: the one requirement met, the one selected test passed\n"),
-        ("2e6", 1, "nfvperf judge: bad: mine/test_mine.py::test_rate: ndr: observed 1.9"),
+        ("2e6", 1, "nfvperf judge: bad: mine/test_mine.py::test_rate: ndr: observed 2.0"),
         ("0", 125, "nfvperf judge: cannot tell: Nothing was measured: the one selected test was skipped"),
         ("-1 Mpps", 125, "nfvperf judge: cannot tell: "),
     ],

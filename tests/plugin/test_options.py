@@ -22,7 +22,7 @@ def test_the_plan_lists_trials_and_time_and_sends_nothing(suite):
             "nfvperf: profile quick, testbed *",
             "*planned on a simulated DUT in virtual time",
             "*plan: nothing is sent*",
-            "mine/test_mine.py::test_ndr_pdr[[]64]: about * s: 1 x warm-up 500 ms, *confirmation of ndr 2.00 s*",
+            "mine/test_mine.py::test_ndr_pdr[[]64]: about * s: 1 x warm-up 500 ms, *confirmation of ndr 1.00 s*",
             "1 test, * trials, about * s for a DUT of about 4.00 Mpps per direction at 64 bytes*",
         ]
     )
@@ -33,7 +33,7 @@ def test_the_plan_lists_trials_and_time_and_sends_nothing(suite):
 def test_the_plan_shows_every_trial_when_verbose(suite):
     result = run_plan(suite, "-v")
 
-    result.stdout.re_match_lines([r"\s+2\.00 s at\s+[\d.]+ Mpps  confirmation of ndr"])
+    result.stdout.re_match_lines([r"\s+1\.00 s at\s+[\d.]+ Mpps  confirmation of ndr"])
 
 
 def test_the_thorough_profiles_keep_the_whole_sweep(suite):
@@ -338,6 +338,6 @@ def test_a_plan_of_smoke_says_what_it_is(suite):
     result.stdout.fnmatch_lines(
         [
             "nfvperf: profile smoke (*it shows that they work here, and accepts nothing), testbed *",
-            "*confirmation of ndr 2.00 s*",
+            "*confirmation of ndr 1.00 s*",
         ]
     )

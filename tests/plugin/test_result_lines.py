@@ -74,7 +74,7 @@ def test_a_failed_test_says_why(ran, suite):
     suite.makefile(".yaml", sla=SLA.format(require="ndr: '>= 5 Mpps'"))
     result = ran("-k", "1518")
     result.assert_outcomes(failed=1, deselected=4)
-    result.stdout.fnmatch_lines(["mine/test_ndr_pdr[[]1518]  *FAIL*1/1", "    ndr >= 5 Mpps: 4.00 Mpps"])
+    result.stdout.fnmatch_lines(["mine/test_ndr_pdr[[]1518]  *FAIL*1/1", "    ndr >= 5 Mpps: 3.99 Mpps"])
 
 
 def test_verbose_keeps_pytests_own_words(ran):
