@@ -107,9 +107,6 @@ def _parser() -> argparse.ArgumentParser:
             reading.add_argument(
                 "--output", type=path_like, metavar="FILE", help="default: datasheet.html in the results directory"
             )
-    matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
-    matrix.add_argument("runs", type=path_like, nargs="+", metavar="DIR", help="results directories")
-    matrix.add_argument("--output", type=path_like, default=Path("reports/matrix.html"), help="default: %(default)s")
     for other in _separate_commands().values():
         other.add_parser(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
@@ -230,20 +227,6 @@ def _show(arguments: argparse.Namespace) -> int:
     ]
     print("\n".join(lines))
     return conclusion.exit_status
-
-
-def _matrix(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
-    from pytest_nfvperf.session.run_report import published_figures, published_series  # noqa: PLC0415
-
-    runs = [read_run(path.resolve()) for path in arguments.runs]
-    matrix = matrix_of((run, published_series(published_figures(run))) for run in runs)
-    if not matrix.rows:
-        print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
-        return 1
-    print(render_matrix(matrix, arguments.output))
-    return 0
 
 
 def _schema(arguments: argparse.Namespace) -> int:

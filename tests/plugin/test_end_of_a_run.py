@@ -525,12 +525,12 @@ def test_any_text_is_shown_and_stored_everywhere(project, suite, capsys, monkeyp
     for command in (
         ["show"],
         ["show", "--markdown"],
-        ["matrix", "reports/latest", "--output", "matrix.html"],
+        ["datasheet", "--output", "datasheet.html"],
         ["export", "--output", "exported"],
         ["report"],
     ):
         main(command)
-    shown += [capsys.readouterr().out, (folder / "matrix.html").read_text()]
+    shown += [capsys.readouterr().out, (folder / "datasheet.html").read_text()]
     shown += [path.read_text() for path in (folder / "exported").iterdir()]
     assert [character for character in UNSEEN if any(character in text for text in shown)] == []
 

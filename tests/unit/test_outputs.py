@@ -131,7 +131,7 @@ COMMANDS = (
     ["schema", "evidence"],
     ["show", "missing ≥ \udce9"],
     ["report", "missing ≥ \udce9"],
-    ["matrix", "missing ≥ \udce9"],
+    ["datasheet", "missing ≥ \udce9"],
     ["export", "missing ≥ \udce9"],
     ["judge", "missing ≥ \udce9"],
     ["compare", "missing ≥ \udce9", "another \x1b"],
@@ -157,6 +157,6 @@ def test_a_page_that_cannot_be_written_is_said_in_a_line(tmp_path, capsys):
     write_sample(tmp_path)
     (tmp_path / "file").write_text("")
 
-    assert main(["matrix", str(tmp_path), "--output", str(tmp_path / "file" / "matrix.html")]) == 1
+    assert main(["datasheet", str(tmp_path), "--output", str(tmp_path / "file" / "datasheet.html")]) == 1
 
     assert capsys.readouterr().err == f"nfvperf: File exists: {tmp_path / 'file'}\n"

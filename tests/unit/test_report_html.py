@@ -141,6 +141,13 @@ def test_published_figures_are_listed_by_their_source(run: RunEvidence, tmp_path
     assert re.findall(r"<li>(.*)</li>", told) == ["x: a (ndr); c (ndr)", "y: b (ndr)"]
 
 
+def test_published_figures_belong_beside_outcomes_of_their_labels() -> None:
+    series = PublishedSeries("DPDK", "a paper", "ndr", ((64, 4e6),), where=(("datapath", "dpdk"), ("test", "test_a")))
+    assert series.belongs_to({"datapath": "dpdk", "test": "test_a", "frame_size": "64"})
+    assert not series.belongs_to({"datapath": "system", "test": "test_a"})
+    assert not series.belongs_to({"datapath": "dpdk"})
+
+
 def test_a_suite_without_trials_counts_none() -> None:
     assert SuitePage("pods").line == "took 0 ns"
 
