@@ -25,6 +25,8 @@ ADOPTED_KEY: pytest.StashKey[TestEvidence] = pytest.StashKey()
 OPTIONS_KEY = pytest.StashKey[Options]()
 STATE_KEY = pytest.StashKey["RunState"]()
 RUN_DIR_KEY = pytest.StashKey[Path]()
+LACKING_KEY = pytest.StashKey[str]()
+"""Of a test that stays selected although the testbed lacks what it needs: the reason."""
 RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
 """In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
 MISTAKE = "nfv_mistake"

@@ -44,7 +44,7 @@ from pytest_nfvperf.plugin.labels import (
 )
 from pytest_nfvperf.plugin.options import SUITE_ORDER
 from pytest_nfvperf.plugin.output import say
-from pytest_nfvperf.plugin.run_state import is_worker
+from pytest_nfvperf.plugin.run_state import LACKING_KEY, is_worker
 from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE
 from pytest_nfvperf.session.nics import why_no_nics
 from pytest_nfvperf.session.options import Options
@@ -428,8 +428,6 @@ def _without_peer(test: _Test, limit: Limit, known: Iterable[_Test]) -> str | No
 # names, and what its markers nfv_needs name. What only shows while a test runs is a skip, and so is a program that is
 # not installed: whoever installs it can run the test.
 
-LACKING_KEY = pytest.StashKey[str]()
-"""Of a test that stays selected although the testbed lacks what it needs: the reason."""
 _NO_OFFLOAD = "no flows are offloaded: set dut.ovs.hw_offload in the testbed file of a lab with NICs that can"
 _NO_SPEAKERS = "the testbed file names no speakers"
 
