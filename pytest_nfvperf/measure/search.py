@@ -351,8 +351,7 @@ class Search:
         ``raise_only``, ``judge_only``: as of ``ndr_pdr``.
         """
         traffic = self._raised("search.throughput", live, traffic, raise_only, judge_only)
-        repeats = self._lossy_repeats
-        if algorithm not in repeats:
+        if algorithm not in (repeats := self._lossy_repeats):
             raise unknown_word(algorithm, "algorithm", [*repeats])
         goal = replace(
             self.profile.ndr,

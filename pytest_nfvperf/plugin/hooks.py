@@ -150,7 +150,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     selection.refuse_other_plugins(config, measuring)
     selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     selection.sort_suites(config, items)
-    if session_of(config).time_limit.limit_s is not None:
+    if config.stash[OPTIONS_KEY].time_limit_s is not None:
         from pytest_nfvperf.plugin.time_limit import put_judged_first  # noqa: PLC0415 - only with a limit
 
         put_judged_first(items, session_of(config))

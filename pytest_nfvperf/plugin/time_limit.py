@@ -14,7 +14,6 @@ from pytest_nfvperf.plugin.labels import is_measuring, subject_labels
 from pytest_nfvperf.session.run import NfvSession
 
 NOT_BEGUN_KEY = pytest.StashKey[bool]()
-"""On a test that is passed over."""
 _FUNCTIONAL_S, _AROUND_SOAK_S = 2.0, 15.0
 _OF_BUDGET = 1 / 3
 """A comparison that is clear at once takes this part of its budget."""

@@ -88,5 +88,5 @@ def test_without_a_plugin_the_suite_says_what_is_missing(tmp_path: Path) -> None
     given = ["-k", "capture_interface and 64", "-rs", "-p", "no:cacheprovider", "--nfv-report=none"]
     done = pytest_in(tmp_path, str(CONTENT), *given)
     assert "1 skipped" in done.stdout
-    words = "no capture interface for p1: a lab's plug-in provides one by the hook"
+    words = "no capture interface: a lab's plug-in provides one by the hook"
     assert words in " ".join(done.stdout.split())
