@@ -211,7 +211,7 @@ def forwarded(done: Run, outcome: dict[str, Any]) -> list[tuple[int, dict[str, i
 def test_a_vlan_between_nodes_is_in_hardware_and_tunnels_fail_with_the_reason(
     run: Callable[..., Run], sanitized: Path
 ) -> None:
-    """S3 with offload on, ASan and UBSan in the double. Tunnels pass in software, which fails their requirement of offloaded flows.
+    """S3 with offload on, ASan and UBSan in the double. Tunnels pass in software, and their flows fail the requirement.
 
     Verify: in a VLAN no poll-mode thread gets a tenth of the frames, and each is 4 bytes longer on the underlay.
     """
