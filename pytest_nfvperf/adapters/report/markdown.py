@@ -65,7 +65,7 @@ def _facts(run: RunEvidence) -> list[str]:
     machine = [("machine", f"{cpu}, kernel {data.fingerprint.get('kernel', 'unknown')}")] if cpu else []
     did = rig_condition_of(run.trials.values())
     rig = [f"- {escaped(str(did))}"] if did is not None else []
-    left = [("not selected", line) for line in not_for_testbed_lines(run.not_for_testbed)]
+    left = [("not selected", line.partition(": ")[2]) for line in not_for_testbed_lines(run.not_for_testbed)]
     listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine, *left]
     return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig]
 

@@ -119,7 +119,7 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         ("Testbed", testbed),
         ("SLA", ", ".join(data.sla) or "those beside the suites"),
         ("Profile", data.profile),
-        *(("Not selected", line) for line in not_for_testbed_lines(run.not_for_testbed)),
+        *(("Not selected", line.partition(": ")[2]) for line in not_for_testbed_lines(run.not_for_testbed)),
         *resumed,
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {format_seconds(run.took_s)}"),
         ("Command", command_line(data.argv)),
