@@ -66,6 +66,8 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
         f"{what}, about {format_seconds(total)} for a DUT of about {format_fps(ASSUMED_FPS)} per direction "
         "at 64 bytes; invalid trials are repeated and add to it"
     )
+    if (limit_s := nfv.profile.time_limit_s) is not None and total > limit_s:
+        reporter.write_line(f"the time limit of {format_seconds(limit_s)} is less: the last tests will not begin")
     wrong = sum(test.failure.startswith(USAGE) for test in planned)
     if wrong:
         raise pytest.UsageError(f"{how_many(wrong, 'test')} of {len(planned)} cannot be run as written, see above")

@@ -47,6 +47,12 @@ def test_a_run_names_what_had_not_begun_at_its_limit_and_is_not_accepted(project
     assert "the time limit of 20.0 s was used up" in page
 
 
+def test_a_plan_says_that_the_limit_is_too_short_for_it(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess("--nfv-plan", "--nfv-time-limit", "20 s")
+
+    result.stdout.fnmatch_lines(["the time limit of 20.0 s is less: the last tests will not begin"])
+
+
 def test_the_ini_file_has_a_limit_which_the_command_line_replaces(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nnfv_time_limit = 20 s\n")
 
