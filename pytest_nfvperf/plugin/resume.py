@@ -119,7 +119,9 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
 
     run = config.stash[EARLIER_KEY]
     other_rigs = _other_rigs(run, session.fingerprint())
-    settled = {test.node_id for test in conclude(run).tests if test.fate in _SETTLED}
+    out_of_time = any(end.time_limit_s is not None for end in run.ends.values())  # then measure again what was cut off
+    again = {Fate.INCONCLUSIVE} if out_of_time else set()
+    settled = {test.node_id for test in conclude(run).tests if test.fate in _SETTLED - again}
     ended = {
         item: test
         for item in items

@@ -38,13 +38,22 @@ def test_a_run_names_what_had_not_begun_at_its_limit_and_is_not_accepted(project
 
     assert result.ret == 10
     began = [record["test"].partition("::")[2] for record in records(project.path, "test")]
-    assert began[0] == "test_rate[256]"
+    assert began[0] == "test_rate[256]"  # which the SLA judges
     (end,) = records(project.path, "run_end")
     assert end["data"]["time_limit_s"] == 20
     result.stdout.fnmatch_lines(["nfvperf: not begun, out of time: *rate?512?*"])
     result.stdout.re_match_lines([r"nfvperf: Inconclusive: of 4 selected tests .*not run.*--nfv-time-limit"])
     page = (project.path / "reports/latest/report.html").read_text()
     assert "the time limit of 20.0 s was used up" in page
+
+
+def test_a_run_that_was_out_of_time_is_resumed_to_its_end(project: pytest.Pytester) -> None:
+    assert project.runpytest_subprocess("--nfv-report", "none", "--nfv-time-limit", "20 s").ret == 10
+
+    resumed = project.runpytest_subprocess("--nfv-report", "none", "--nfv-resume", "reports/latest")
+
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["nfvperf: Accepted: the one requirement met, all 4 selected tests passed*"])
 
 
 def test_a_plan_says_that_the_limit_is_too_short_for_it(project: pytest.Pytester) -> None:

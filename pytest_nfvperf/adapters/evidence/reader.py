@@ -410,7 +410,8 @@ def conclude(run: RunEvidence) -> RunConclusion:
     tests = [facts_by_test(test, run) for test in run.tests.values() if test.node_id]
     selected = dict.fromkeys(node_id for one in run.runs.values() for node_id in one.selected or ())
     running = ended is None and bool(run.being_written)
-    limit_s = next((end.time_limit_s for end in run.ends.values() if end.time_limit_s is not None), None)
+    ends = (end for file, end in run.ends.items() if file not in run.resumed)
+    limit_s = next((end.time_limit_s for end in ends if end.time_limit_s is not None), None)
     why = "its turn has not come yet" if running else ""
     if limit_s is not None:
         why = f"not begun: the time limit of {format_seconds(limit_s)} was used up"
