@@ -153,10 +153,15 @@ class LoadMeasurer:
 
     @property
     def apart(self) -> str:
-        """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else ""."""
+        """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else "".
+
+        Windows of a trial in which they moved are judged where they were near; where they never were, none is.
+        """
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
-        distances = (result.placement for result in searched if result.judged_windows is None)
-        return next((distance.apart for distance in distances if distance is not None and distance.apart), "")
+        placed = ((each.placement, each.judged_windows is not None) for each in searched if each.placement is not None)
+        return next(
+            (where.apart for where, by_windows in placed if not (by_windows and where.moved) and where.apart), ""
+        )
 
     def disturbed(self, goal: GoalOutcome) -> str:
         """Why the goal's figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".

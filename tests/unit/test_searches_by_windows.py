@@ -19,10 +19,12 @@ from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WindowState, WitnessWindows
 from pytest_nfvperf.session.running_test import bounding
+from tests.unit.test_never_wrong import Row, trial_of
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
 CAPACITY, SLOW = 6e6, 0.6
@@ -326,3 +328,17 @@ def test_the_ledger_shown_is_of_a_trial_in_which_the_dut_lost_frames() -> None:
     assert all(trial.result.lost > 0 for trial in trials)
     bounding_one = bounding([outcome], {trial.id: trial for trial in trials})
     assert bounding_one is trials[1]
+
+
+@pytest.mark.parametrize(("before_ns", "after_ns", "is_bound"), [(380, 380, True), (380, 40, False), (40, 40, False)])
+def test_a_figure_of_cpus_that_were_never_near_is_a_bound_although_its_windows_look_undisturbed(
+    before_ns: int, after_ns: int, is_bound: bool
+) -> None:
+    """Seen: 2.06 Mpps, exact, with all trials at 380 ns, where the same DUT forwards 4.7 Mpps with its CPUs near."""
+    trial = trial_of([Row(0, 0, 0, shared=False, absent=False)] * 50)
+    placed = CpuDistance(before_ns, after_ns, far=max(before_ns, after_ns) > 100, near_ns=100)
+    measurer = measurer_on(FakeGenerator(4e6))
+    measurer.trials.append(replace(trial, result=replace(trial.result, placement=placed)))
+
+    assert trial.result.judged_windows is not None
+    assert bool(measurer.apart) is is_bound
