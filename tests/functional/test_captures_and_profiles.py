@@ -65,7 +65,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_a_range_of_clients_is_sent_as_the_profile_says(files: Files, tmp_path: Path) -> None:
     made = program(Traffic.from_trex(written(tmp_path, RANGE_OF_CLIENTS), {"clients": 50}))
-    caught = files.sent(made)
+    caught = files.sent(made, least=51)
 
     numbered(caught, made)
     packets = [Ether(frame) for frame in caught[:51]]
