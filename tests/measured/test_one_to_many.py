@@ -7,16 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.measure.rig import trial_spec
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult
 from tests.functional.ovs_support import needs_hugepages, needs_root
-from tests.functional.soak_support import Soaking, soaking_on, undisturbed
+from tests.functional.soak_support import Soaking, soaking_on
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -37,9 +35,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaking]:
 
 
 def sent(bench: Soaking, traffic: Traffic | TrafficMix) -> TrialResult:
-    search = Search(QUICK, {"suite": "fan-out"}, lambda *_: Limits(2e6, None), lambda _: 0.0)
-    outcome = undisturbed(lambda: search.loss_at(bench.live, traffic, 50_000, 0.3))
-    return bench.live.runner.context.trials[outcome.trials[-1]].result
+    """A trial in which the host took no CPU from the DUT. Frames that a busy machine skipped were never sent."""
+    spec = trial_spec(bench.live, traffic, 50_000, 0.3, "fan-out", residual_s=0.1)
+    bench.live.learn(traffic)
+    for _ in range(20):
+        result = bench.live.runner.run_once(spec).result
+        if Reason.DUT_CPU_STOLEN not in {reason.code for reason in result.invalid}:
+            break
+    return result
 
 
 @pytest.mark.parametrize("traffic", [MULTICAST, BROADCAST], ids=["multicast", "broadcast"])
@@ -47,7 +50,7 @@ def test_each_receiver_counts_every_frame(bench: Soaking, traffic: Traffic) -> N
     result = sent(bench, traffic)
     assert [str(each.direction) for each in result.counts] == ["p0->p1", "p0->p2"]
     assert [each.received for each in result.counts] == [each.offered for each in result.counts]
-    assert result.counts[0].offered == result.counts[1].offered > 14_000
+    assert result.counts[0].offered == result.counts[1].offered > 7_000
     assert [each.corrupted for each in result.counts] == [0, 0]
 
 
@@ -65,4 +68,4 @@ def test_what_one_receiver_lacks_is_its_loss(bench: Soaking) -> None:
     group, everybody = result.classes
     assert [each.lost for each in everybody.counts] == [0, 0]
     assert [each.lost for each in group.counts] == [0, group.counts[1].offered]
-    assert result.lost == group.counts[1].offered > 7_000
+    assert result.lost == group.counts[1].offered > 3_000

@@ -210,9 +210,9 @@ class TestWithOvs:
             assert generator.sending() == {"p0": OWN_RING, "p1": OWN_RING}
             forwards_whole(generator, topology)
             for _ in range(3):
-                kill = threading.Timer(0.1, os.kill, (switch.instance.pid, signal.SIGKILL))
+                kill = threading.Timer(0.3, os.kill, (switch.instance.pid, signal.SIGKILL))
                 kill.start()
-                died = generator.run_trial(spec(topology.directions, duration_s=0.5))
+                died = generator.run_trial(spec(topology.directions, duration_s=0.8))
                 kill.join()
                 assert died.lost > 0
                 assert Reason.LINK_DOWN in {reason.code for reason in died.invalid}
