@@ -35,9 +35,10 @@ def test_windows_add_up_to_the_trial(talk: Talk) -> None:
     assert 18 <= len(windows["rows"]) <= 32  # 0.2 s of frames; what arrives at once leaves nothing to wait for
     column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
     told = answer["streams"][0]
+    # The last frames fall behind the last whole window; behind more windows if the engine was away when they ended.
+    behind = max(1, 21 - len(windows["rows"])) * 1_000 + 100
     for key in ("sent", "refused", "skipped", "received"):
-        # The last frames fall behind the last whole window.
-        assert told[key] - 1_100 <= sum(column[key]) <= told[key], key
+        assert told[key] - behind <= sum(column[key]) <= told[key], key
     assert sum(column["rx_frames"]) <= told["received"]
     assert all(cost > 0 for cost, frames in zip(column["rx_ns"], column["rx_frames"], strict=True) if frames)
     assert all(cost > 0 for cost, frames in zip(column["tx_ns"], column["tx_frames"], strict=True) if frames)
