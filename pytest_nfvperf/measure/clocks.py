@@ -77,12 +77,14 @@ class TimeLimit:
 
     def check(self, needed_s: float = 0.0) -> None:
         """Raise OutOfTimeError if the run has ended, or ends before so many seconds have passed."""
-        limit, left = format_seconds(self.limit_s or 0.0), format_seconds(self.left_s)
-        if self.is_over:
+        left_s = self.left_s
+        if left_s > 0 and needed_s <= left_s:
+            return
+        limit, left = format_seconds(self.limit_s or 0.0), format_seconds(left_s)
+        if left_s <= 0:
             raise OutOfTimeError(f"out of time: the run's limit of {limit} is used up (--nfv-time-limit)")
-        if needed_s > self.left_s:
-            needs = f"this takes {format_seconds(needed_s)}, and {left} of the run's {limit} are left"
-            raise OutOfTimeError(f"out of time: {needs} (--nfv-time-limit)")
+        needs = f"this takes {format_seconds(needed_s)}, and {left} of the run's {limit} are left"
+        raise OutOfTimeError(f"out of time: {needs} (--nfv-time-limit)")
 
 
 class VirtualClock:

@@ -176,10 +176,9 @@ class ConfirmationSearch:
         confirmed: dict[str, GoalOutcome] = {}
         stricter: Confirmation | None = None
         later_s = self.measurer.reserved_s
-        for left, outcome in zip(
-            range(len(outcomes) - 1, -1, -1), sorted(outcomes, key=lambda each: each.goal.loss_ratio), strict=True
-        ):
-            self.measurer.reserve(later_s + left * self.duration_s)  # a trial of each further goal
+        for number, outcome in enumerate(sorted(outcomes, key=lambda each: each.goal.loss_ratio), 1):
+            further = len(outcomes) - number  # each of them gets a trial
+            self.measurer.reserve(later_s + further * self.duration_s)
             self.measurer.allow(self.duration_s)
             done = self.confirm(outcome, stricter)
             confirmed[outcome.goal.name] = done

@@ -155,13 +155,13 @@ class LoadMeasurer:
     def apart(self) -> str:
         """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else "".
 
-        Windows of a trial in which they moved are judged where they were near; where they never were, none is.
+        If they moved during a trial, its judged windows are those with near CPUs. If they never were near, windows do
+        not show that.
         """
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
         placed = ((each.placement, each.judged_windows is not None) for each in searched if each.placement is not None)
-        return next(
-            (where.apart for where, by_windows in placed if not (by_windows and where.moved) and where.apart), ""
-        )
+        found = (where.apart for where, by_windows in placed if not (by_windows and where.moved) and where.apart)
+        return next(found, "")
 
     def disturbed(self, goal: GoalOutcome) -> str:
         """Why the goal's figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".

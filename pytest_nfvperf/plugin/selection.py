@@ -30,7 +30,7 @@ from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, unmatched_rules, why_never
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab
-from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.plugin.labels import (
     NEEDS_MARKER,
     NOT_QUICK,
@@ -46,7 +46,7 @@ from pytest_nfvperf.plugin.options import SUITE_ORDER
 from pytest_nfvperf.plugin.output import say
 from pytest_nfvperf.plugin.run_state import LACKING_KEY, is_worker
 from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE
-from pytest_nfvperf.session.nics import why_no_nics
+from pytest_nfvperf.session.nics import cabled_ports, why_no_nics
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty
@@ -432,10 +432,6 @@ _NO_OFFLOAD = "no flows are offloaded: set dut.ovs.hw_offload in the testbed fil
 _NO_SPEAKERS = "the testbed file names no speakers"
 
 
-def _ports(testbed: Testbed) -> tuple[DutPort, ...]:
-    return tuple(port for end in cabled_ends(testbed) for port in end.members)
-
-
 def _datapath(kind: str, config: pytest.Config, session: NfvSession) -> str | None:
     # --collect-only needs no rights to ask the kernel. Cabled nodes may have kernels of other machines.
     unknown = config.option.collectonly or has_cabled_nodes(session.backend.testbed)
@@ -443,7 +439,7 @@ def _datapath(kind: str, config: pytest.Config, session: NfvSession) -> str | No
 
 
 def _queues(testbed: Testbed, number: int) -> str | None:
-    few = min(_ports(testbed), key=lambda port: port.rxq, default=None)
+    few = min(cabled_ports(testbed), key=lambda port: port.rxq, default=None)
     if few is None or few.rxq >= number:
         return None if few is not None else why_no_nics(testbed, ())
     has = how_many(few.rxq, "receive queue")
@@ -461,7 +457,7 @@ def _cables(testbed: Testbed, number: int) -> str | None:
 
 
 NEEDS: Mapping[str, Callable[[pytest.Config, NfvSession], str | None]] = {
-    "nics": lambda _, session: why_no_nics(session.backend.testbed, _ports(session.backend.testbed)),
+    "nics": lambda _, session: why_no_nics(session.backend.testbed, cabled_ports(session.backend.testbed)),
     "offloaded": lambda _, session: None if session.backend.testbed.ovs.hw_offload else _NO_OFFLOAD,
     "capture_interface": lambda config, _: (
         None if config.hook.pytest_nfvperf_make_capture.get_hookimpls() else NO_CAPTURE_INTERFACE

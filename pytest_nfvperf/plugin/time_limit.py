@@ -63,10 +63,10 @@ class LimitedRun:
         limit = self._session.time_limit
         self._needed_s.pop(item.nodeid, None)
         limit.reserved_s = sum(self._needed_s.values())
-        if limit.is_over:
+        if over := limit.is_over:
             item.stash[NOT_BEGUN_KEY] = True
             self._session.not_begun += 1
-        return not limit.is_over
+        return not over
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:

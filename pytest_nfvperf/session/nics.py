@@ -35,7 +35,7 @@ class Nics:
         self._sysfs = sysfs
         self._down: dict[str, Callable[[], None]] = {}
         testbed = session.backend.testbed
-        self._ports = tuple(port for end in cabled_ends(testbed) for port in end.members)
+        self._ports = cabled_ports(testbed)
         lacking = why_no_nics(testbed, self._ports, sysfs)
         if lacking is not None:
             raise UnavailableError(lacking)
@@ -96,6 +96,10 @@ class Nics:
         while self._down:
             _, bring_up = self._down.popitem()
             bring_up()
+
+
+def cabled_ports(testbed: Testbed) -> tuple[DutPort, ...]:
+    return tuple(port for end in cabled_ends(testbed) for port in end.members)
 
 
 def why_no_nics(testbed: Testbed, ports: tuple[DutPort, ...], sysfs: Path = _SYS) -> str | None:
