@@ -6,6 +6,7 @@ Allure comes by npm, which keeps it: only the first run on a machine needs a reg
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -98,9 +99,17 @@ def test_a_reader_sees_times_lossy_trials_and_the_trend(report: str) -> None:
         tab.call("Page.navigate", url=f"{report}#{file.stem}/history")
         tab.wait(f"{HISTORY}.length == 2", "the history of the test")
         assert [icon.rpartition("-")[2] for icon in tab.ask(HISTORY)] == ["failed", "passed"], "the newest first"
-    assert shown["mlrsearch"] == ("passed", "9s 300ms")
+    trials = [name for name in shown if name.startswith("trial-")]
+    assert shown["mlrsearch"][0] == "passed"
+    assert milliseconds(shown["mlrsearch"][1]) == sum(milliseconds(shown[name][1]) for name in trials)
     assert shown["trial-0001 · warm-up"] == ("skipped", "600ms")
     assert shown["trial-0002 · search"] == ("failed", "300ms"), "it lost more than half of its frames"
     assert shown["trial-0003 · search"] == ("passed", "300ms")
-    assert shown["trial-0012 · confirmation of pdr"] == ("passed", "2s 100ms"), "it lost what its goal allows"
+    assert (trials[-1].endswith("confirmation of ndr"), shown[trials[-1]][0]) == (True, "passed")
     assert shown["PASS"][0] == "passed"
+
+
+def milliseconds(shown: str) -> int:
+    """Of a time as Allure shows it, such as ``1s 100ms``."""
+    units = {"m": 60_000, "s": 1000, "ms": 1}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|m|s)", shown))
