@@ -23,7 +23,7 @@ _COUNTERS = Path("/sys/bus/event_source/devices/cpu")
 """The CPU's own performance counters; virtual machines often have none."""
 _HERTZ = 499
 """No divisor of the kernel's tick rate: otherwise work of each tick would be sampled always, or never."""
-_START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
+_START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 30.0, 20.0, 60.0
 
 
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
