@@ -293,9 +293,13 @@ def test_killed(phy2phy, search, nfv_session):
 
 
 MANY = """
+from contextlib import suppress
+from pytest_nfvperf import InconclusiveError
+
 def test_many(phy2phy, search):
     for _ in range(200):
-        search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 0.1)
+        with suppress(InconclusiveError):  # on a machine that others use: a trial that does not count is written, too
+            search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 0.1)
 """
 
 
