@@ -50,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="by these tests only, on three workers")
     parser.add_argument("--faults", default="", metavar="TEXT", help="only faults with this text, such as judge.py")
     parser.add_argument("--list", action="store_true", help="print the faults")
-    parser.add_argument("--coverage", metavar="TARGET", help="print what `make TARGET` (test, test-all) covers")
+    parser.add_argument(
+        "--coverage", nargs="+", metavar="TARGET", help="print what `make TARGET ...` covers, one more each"
+    )
     asked = parser.parse_args(argv)
     if asked.list:
         print("\n".join(f"{fault.area}: {fault}" for fault in chosen(ROOT / "pytest_nfvperf")))
@@ -164,7 +166,11 @@ def _reach(copy: TreeCopy, command: Sequence[str], file: Path, needed: Set[str])
     print(f"running {' '.join(command)} with coverage ...", flush=True)
     _, output = copy.run(command, _measured(copy) | {"NFV_TESTS_OUTCOMES": str(outcomes)})
     print("\n".join(output.splitlines()[-12:]), flush=True)
-    data = _combined(copy).get_data()
+    return _keep_reach(copy, _combined(copy), outcomes, file)
+
+
+def _keep_reach(copy: TreeCopy, measured: coverage.Coverage, outcomes: Path, file: Path) -> dict[str, Any]:
+    data = measured.get_data()
     lines: dict[str, dict[int, list[str]]] = {}
     for name in sorted({name for files in AREAS.values() for name in files}):
         by_line = data.contexts_by_lineno(str(copy.package / name))
@@ -182,30 +188,46 @@ def _measured(copy: TreeCopy) -> dict[str, str]:
 
 
 def _combined(copy: TreeCopy) -> coverage.Coverage:
+    """Of all processes so far."""
     measured = coverage.Coverage(config_file=str(copy.coverage_config))
-    measured.combine([str(copy.data)])
     measured.load()
+    measured.combine([str(copy.data)])
+    measured.save()
     return measured
 
 
-def _print_coverage(target: str) -> int:
-    """Lines and branches of the package that the tests reach, files that none reaches included."""
+def _print_coverage(targets: Sequence[str]) -> int:
+    """Lines and branches of the package that the tests of these targets reach, files that none reaches included."""
+    statuses = []
     with tree_copy() as copy:
-        status, output = copy.run(["make", "--no-print-directory", target], _measured(copy))
-        print("\n".join(output.splitlines()[-12:]))
-        measured = _combined(copy)
-        sources = [path for path in copy.package.rglob("*.py") if path.resolve().is_relative_to(copy.package)]
-        measured.get_data().touch_files([str(path) for path in sources])
-        report = copy.work / "coverage.json"
-        measured.json_report(outfile=str(report))
-        figures = json.loads(report.read_text())
+        for number, target in enumerate(targets):
+            outcomes = copy.work / f"outcomes-{target}"
+            environment = _measured(copy) | {"NFV_TESTS_OUTCOMES": str(outcomes)}
+            status, output = copy.run(["make", "--no-print-directory", target], environment)
+            print("\n".join(output.splitlines()[-12:]))
+            measured = _combined(copy)
+            if target == "test":  # what `python -m benchmarks mutations` needs, too
+                _keep_reach(copy, measured, outcomes, _KEPT / "reach-test.json")
+            _print_totals(copy, measured, " ".join(targets[: number + 1]))
+            statuses.append(status)
+    return max(statuses)
+
+
+def _print_totals(copy: TreeCopy, measured: coverage.Coverage, targets: str) -> None:
+    sources = [path for path in copy.package.rglob("*.py") if path.resolve().is_relative_to(copy.package)]
+    measured.get_data().touch_files([str(path) for path in sources])
+    report = copy.work / "coverage.json"
+    measured.json_report(outfile=str(report))
+    figures = json.loads(report.read_text())
     totals = figures["totals"]
     for name, file in sorted(figures["files"].items(), key=lambda pair: -pair[1]["summary"]["missing_lines"])[:40]:
         summary = file["summary"]
         print(f"{summary['missing_lines']:5} lines missed, {summary['percent_covered']:3.0f} %: {name}")
-    print(f"make {target}: {totals['covered_lines']} of {totals['num_statements']} lines, ", end="")
-    print(f"{totals['covered_branches']} of {totals['num_branches']} branches: {totals['percent_covered']:.1f} %")
-    return status
+    print(f"make {targets}: {totals['covered_lines']} of {totals['num_statements']} lines, ", end="")
+    print(
+        f"{totals['covered_branches']} of {totals['num_branches']} branches: {totals['percent_covered']:.1f} %",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
