@@ -146,9 +146,9 @@ def set_far_end(live, *states):
 def test_generator_stopped(phy2phy, search, nfv_session):
     pid = nfv_session.rig.generator().pid
     def stop_for_a_second():
-        later(0.5, os.kill, pid, signal.SIGSTOP)
-        later(1.5, os.kill, pid, signal.SIGCONT)
-    in_trial(nfv_session, stop_for_a_second)
+        os.kill(pid, signal.SIGSTOP)
+        later(1.0, os.kill, pid, signal.SIGCONT)  # from when it stopped, which may be late
+    in_trial(nfv_session, lambda: later(0.4, stop_for_a_second))
     search.loss_at(phy2phy, SENT, 10_000, 2.0)
 
 def test_flapped(deploy, search, nfv_session):
