@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import pickle
 from contextlib import nullcontext
 from dataclasses import fields, replace
@@ -675,6 +676,9 @@ def test_a_class_that_falls_silent_is_lost_an_interval_later():
         None,
     )
     assert [trial.next_interval().directions[0].lost for _ in range(4)] == [0, 0, 10, 10]
+    with pytest.raises(StopIteration):  # there is no more: this thread gets its usual priority back
+        trial.next_interval()
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_sent():
