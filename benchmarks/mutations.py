@@ -15,6 +15,7 @@ import json
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.tests:
         options = ["-n", "3", "--dist", "loadfile", "-m", _TIER]
         command = [".venv/bin/python", "-m", "pytest", *asked.tests, *options]
-        name = "-".join(asked.tests).replace("/", ".")
+        name = "-".join(asked.tests).replace("/", ".")[:60] + f"-{zlib.crc32(' '.join(asked.tests).encode()):08x}"
     found, count = check(command, name, asked.faults)
     return 0 if found * COUNT >= WANTED * count else 1
 
