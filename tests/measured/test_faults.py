@@ -154,18 +154,18 @@ def test_generator_stopped(phy2phy, search, nfv_session):
 def test_flapped(deploy, search, nfv_session):
     live = deploy(plain(), dut=Dut("netdev"))
     in_trial(nfv_session, lambda: later(0.3, set_far_end, live, "down", "up"))
-    outcome = search.loss_at(live, SENT, 1_000, 0.6)
+    outcome = search.loss_at(live, SENT, 1_000, 1.2)
     assert outcome.loss_curve[0].loss_ratio == 0
 
 def test_switch_killed(phy2phy, search, nfv_session):
     pid = nfv_session.rig.datapath().instance.vswitchd.pid
     in_trial(nfv_session, lambda: later(0.3, os.kill, pid, signal.SIGKILL))
-    search.loss_at(phy2phy, SENT, 10_000, 0.6)
+    search.loss_at(phy2phy, SENT, 10_000, 1.2)
 
 def test_generator_killed(phy2phy, search, nfv_session):
     pid = nfv_session.rig.generator().pid
     in_trial(nfv_session, lambda: later(0.3, os.kill, pid, signal.SIGKILL))
-    search.loss_at(phy2phy, SENT, 10_000, 0.6)
+    search.loss_at(phy2phy, SENT, 10_000, 1.2)
 """
     + NEXT
     + """
@@ -176,7 +176,7 @@ def test_port_down(phy2phy, search, nfv_session):
 def test_pulled(deploy, search, nfv_session):
     live = deploy(plain(), dut=Dut("netdev"))
     in_trial(nfv_session, lambda: later(0.3, set_far_end, live, "down"))
-    search.loss_at(live, SENT, 1_000, 0.6)
+    search.loss_at(live, SENT, 1_000, 1.2)
 """
 )
 
