@@ -15,14 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
+from pytest_nfvperf.adapters.machine.reaper import kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.journal import (
     JOURNAL_FILE,
     OWNER_FILE,
+    TAG_VARIABLE,
     Entry,
     Kind,
     ProcessId,
+    note_process,
     read_entries,
     start_ticks,
 )
@@ -172,6 +174,27 @@ def test_what_cannot_be_removed_is_named_and_tried_again(tmp_path: Path) -> None
     assert reap(tmp_path).removed == (f"run directory {directory}",)
 
 
+def test_where_no_run_ever_was_there_is_nothing_to_clean(tmp_path: Path) -> None:
+    assert str(reap(tmp_path / "never")) == "nothing to clean"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_elsewhere_goes_with_its_files_and_one_that_was_never_made_is_no_failure(tmp_path: Path) -> None:
+    base, made, never = tmp_path / "base", tmp_path / "made", tmp_path / "never"
+    base.mkdir()
+    made.mkdir()
+    (made / "file").touch()
+    directory = dead_owner(base, "folder", start_ticks=1)
+    notes = [
+        {"op": "note", "id": number, "kind": "directory", "name": str(path), "details": {}}
+        for number, path in enumerate((made, never), 1)
+    ]
+    (directory / JOURNAL_FILE).write_text("".join(json.dumps(note) + "\n" for note in notes))
+    reaped = reap(base)
+    assert (reaped.removed, reaped.failed) == ((f"directory {made}", f"run directory {directory}"), ())
+    assert not made.exists()
+
+
 def test_a_directory_of_unknown_owner_is_not_ours_to_remove(tmp_path: Path) -> None:
     (tmp_path / "foreign").mkdir()
     reaped = reap(tmp_path)
@@ -260,6 +283,26 @@ def test_closing_removes_what_was_forgotten_to_be_closed() -> None:
         assert process.popen.wait(5) == -signal.SIGKILL
         assert not namespace.path.exists()
         assert list(base.iterdir()) == []
+        journal.close()
+
+
+@needs_root
+@pytest.mark.parametrize("gentle", [True, False])
+def test_what_a_noted_process_started_is_killed_unless_that_is_to_end_by_itself(gentle: bool) -> None:
+    """Its session is left alone then, as is that of a client which has a server's ports to release."""
+    with run_base() as base:
+        journal = open_journal(base)
+        entry = journal.note(Kind.PROCESS, "client", **({"gentle": True} if gentle else {}))
+        environment = {**os.environ, TAG_VARIABLE: journal.tag}
+        command = ["sh", "-c", "sleep 60 & echo $!; wait"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as client:
+            note_process(journal, entry, client.pid)
+            assert client.stdout is not None
+            pid = int(client.stdout.readline())
+            started = ProcessId(pid, start_ticks(pid) or 0)
+            kill_rest(journal)
+            assert started.alive() == gentle
+            os.killpg(client.pid, signal.SIGKILL)
         journal.close()
 
 

@@ -95,7 +95,7 @@ def reap(base: Path | None = None, *, kept_too: bool = False) -> ReapResult:
 def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
     """True for a dead run's directory. Removes unfinished directories whose makers are dead."""
     if directory.name.startswith(NEW_PREFIX):
-        *_, pid, start = directory.name.rsplit("-", 2)
+        *_, pid, start = directory.name.split("-")
         numbers = pid.isdigit() and start.isdigit()
         if not (numbers and ProcessId(int(pid), int(start)).alive()):
             shutil.rmtree(directory, ignore_errors=True)
