@@ -300,9 +300,11 @@ def test_what_a_noted_process_started_is_killed_unless_that_is_to_end_by_itself(
             assert client.stdout is not None
             pid = int(client.stdout.readline())
             started = ProcessId(pid, start_ticks(pid) or 0)
-            kill_rest(journal)
-            assert started.alive() == gentle
-            os.killpg(client.pid, signal.SIGKILL)
+            try:
+                kill_rest(journal)
+                assert started.alive() == gentle
+            finally:
+                os.killpg(client.pid, signal.SIGKILL)
         journal.close()
 
 
