@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", default="", metavar="TEXT", help="only faults with this text, such as judge.py")
     parser.add_argument("--list", action="store_true", help="print the faults")
     parser.add_argument(
-        "--coverage", nargs="+", metavar="TARGET", help="print what `make TARGET ...` covers, one more each"
+        "--coverage", nargs="+", metavar="TARGET", help="print what the tests of these make targets cover, added up"
     )
     asked = parser.parse_args(argv)
     if asked.list:
@@ -164,10 +164,21 @@ def _reach(copy: TreeCopy, command: Sequence[str], file: Path, needed: Set[str])
     if kept and not {f"pytest_nfvperf/{name}" for name in needed} & set(changed_files(kept["commit"])):
         return kept
     outcomes = copy.work / "all-outcomes"
+    _, measured = _run_measured(copy, command, outcomes)
+    return _keep_reach(copy, measured, outcomes, file)
+
+
+def _run_measured(copy: TreeCopy, command: Sequence[str], outcomes: Path) -> tuple[int, coverage.Coverage]:
+    """Run tests with coverage; their exit status, and what all processes so far have reached."""
     print(f"running {' '.join(command)} with coverage ...", flush=True)
-    _, output = copy.run(command, _measured(copy) | {"NFV_TESTS_OUTCOMES": str(outcomes)})
+    environment = {"COVERAGE_PROCESS_START": str(copy.coverage_config), "NFV_TESTS_OUTCOMES": str(outcomes)}
+    status, output = copy.run(command, environment)
     print("\n".join(output.splitlines()[-12:]), flush=True)
-    return _keep_reach(copy, _combined(copy), outcomes, file)
+    measured = coverage.Coverage(config_file=str(copy.coverage_config))
+    measured.load()
+    measured.combine([str(copy.data)])
+    measured.save()
+    return status, measured
 
 
 def _keep_reach(copy: TreeCopy, measured: coverage.Coverage, outcomes: Path, file: Path) -> dict[str, Any]:
@@ -184,29 +195,13 @@ def _keep_reach(copy: TreeCopy, measured: coverage.Coverage, outcomes: Path, fil
     return dict(json.loads(file.read_text()))
 
 
-def _measured(copy: TreeCopy) -> dict[str, str]:
-    return {"COVERAGE_PROCESS_START": str(copy.coverage_config)}
-
-
-def _combined(copy: TreeCopy) -> coverage.Coverage:
-    """Of all processes so far."""
-    measured = coverage.Coverage(config_file=str(copy.coverage_config))
-    measured.load()
-    measured.combine([str(copy.data)])
-    measured.save()
-    return measured
-
-
 def _print_coverage(targets: Sequence[str]) -> int:
     """Lines and branches of the package that the tests of these targets reach, files that none reaches included."""
     statuses = []
     with tree_copy() as copy:
         for number, target in enumerate(targets):
             outcomes = copy.work / f"outcomes-{target}"
-            environment = _measured(copy) | {"NFV_TESTS_OUTCOMES": str(outcomes)}
-            status, output = copy.run(["make", "--no-print-directory", target], environment)
-            print("\n".join(output.splitlines()[-12:]))
-            measured = _combined(copy)
+            status, measured = _run_measured(copy, ["make", "--no-print-directory", target], outcomes)
             if target == "test":  # what `python -m benchmarks mutations` needs, too
                 _keep_reach(copy, measured, outcomes, _KEPT / "reach-test.json")
             _print_totals(copy, measured, " ".join(targets[: number + 1]))
