@@ -8,17 +8,21 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.report.texts import trials_csv
 from pytest_nfvperf.features.allure.results import executor, write_allure_files
-from pytest_nfvperf.model.evidence.records import RunData, TrialData
+from pytest_nfvperf.features.allure.sink import _trial_status
+from pytest_nfvperf.model.evidence.records import RunData, TrialData, trial_data
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 from tests.sample_run import TESTBED, SampleRun
+from tests.unit.test_never_wrong import Row, trial_of
 
 ROOT = Path(__file__).parents[2]
 TEST = f"""
@@ -116,6 +120,14 @@ def test_a_trials_step_lasts_as_long_as_it_did_and_tells_whether_it_was_lossy(re
     assert {(step["status"], step["statusDetails"]["message"]) for step in warm_ups} <= {
         ("skipped", "a warm-up counts for nothing")
     }
+
+
+@pytest.mark.parametrize(("goal", "status"), [(0.01, "passed"), (0.001, "failed"), (None, "failed")])
+def test_a_trial_that_lost_what_its_goal_allows_passed(goal: float | None, status: str) -> None:
+    """And the confirmation of a PDR is green, although it lost frames."""
+    trial = trial_of([Row(skipped=0, refused=0, missing=5, shared=False, absent=False)] * 50)
+    result = replace(trial.result, spec=replace(trial.result.spec, purpose="confirmation of pdr", give_up_loss=goal))
+    assert _trial_status(trial_data(result, wall_s=1.0, encode=encode)) == (status, "")
 
 
 def test_a_search_that_was_aborted_is_broken_and_says_why(results: Path) -> None:
