@@ -100,6 +100,20 @@ def test_frames_that_a_policer_dropped_are_not_to_be_copied() -> None:
     assert (found.expected, found.unexplained) == (230, 0)
 
 
+@pytest.mark.parametrize(
+    ("received", "taken", "due"),
+    [
+        (60, 70, 70 + 90 + 80),  # 30 never came to the bridge, and 10 were lost behind it
+        (95, 70, 95 + 90 + 80),  # the port's counter is late: only 5 are missing
+        (60, 130, 100 + 90 + 80),  # the port counts frames of others too
+    ],
+)
+def test_frames_lost_before_the_bridge_are_not_to_be_copied(received: int, taken: int, due: int) -> None:
+    trial = result(100, (90, 80), 0)
+    trial = replace(trial, counts=(replace(trial.counts[0], received=received),))
+    assert copy_counts(chain(), trial, {"p0.rx_packets": taken}).expected == due
+
+
 def test_a_tap_loses_copies_at_the_socket_behind_it() -> None:
     host = vm_chain(2, mirror_output("host"), mirror("m", "br0", "tap0"))
     found = copy_counts(

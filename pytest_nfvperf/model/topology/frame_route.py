@@ -12,7 +12,7 @@ from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, TrialResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +255,29 @@ def _crossings(
     by_vnfs: Counter[str] = Counter()
     for vnf in result.vnfs:
         by_vnfs[vnf.peer] += vnf.sent
+    offered: Counter[str] = Counter()
+    for count in result.counts:
+        offered[count.direction.tx] += count.sent
     for count in result.counts:
         passes = route(topology, count.direction)
         if passes is None:
             raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
         for number, crossed in enumerate(passes):
-            policed = moved.get(f"{crossed.entry}.ovs_rx_qos_drops", 0)
-            known = max(0, count.sent - policed) if number == 0 else by_vnfs.get(crossed.entry)
-            yield crossed, frames_taken(crossed.entry, moved) if known is None else known
+            taken = frames_taken(crossed.entry, moved)
+            if number == 0:
+                yield crossed, _entered(count, offered[crossed.entry], taken, moved)
+            else:
+                yield crossed, by_vnfs.get(crossed.entry, taken)
+
+
+def _entered(count: DirectionCounts, offered: int, taken: int | None, moved: Mapping[str, int]) -> int:
+    """Frames of a direction that its first bridge got: nobody owes a copy of one that was lost before it.
+
+    A port may count frames of others, and late. So what it did not take of all ``offered`` to it is believed only as
+    far as frames of this direction are missing at the end.
+    """
+    outside = moved.get(f"{count.direction.tx}.ovs_rx_qos_drops", 0)
+    if taken is not None and count.sent:
+        share = max(0, offered - taken) * count.sent // offered
+        outside = max(outside, min(share, count.sent - count.received))
+    return max(0, count.sent - outside)
