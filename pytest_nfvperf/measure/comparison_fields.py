@@ -46,14 +46,20 @@ FEWEST_UNDISTURBED = 5
 MOST_LIMITED = 0.25
 """Share of a subject's readings in turns that may be bounds only: so few do not move a median."""
 
+MOST_UNLIKE = 1.1
+"""How many times more the machine may slow one subject's readings than the other's for their ratio to be known. How
+much a DUT suffers from a slow core depends on what it does, so a large difference cannot be taken out."""
+
+Block = Sequence[Reading]
+
 _DISTURBED = "the machine disturbed most readings from end to end"
 
 
 def comparison_fields(per: str, values: Sequence[str], units: Units, found: BlockReadings) -> list[dict[str, Any]]:
     """Make the fields of each subject's Outcome.
 
-    Where a subject has too few undisturbed readings, whole trials of all subjects are compared: readings alternate, so
-    disturbances affect all alike, and ratios stay valid. A rate itself is then a lower bound.
+    Where a subject has too few undisturbed readings, whole trials of all subjects are compared. A rate itself is then a
+    lower bound. Two of those have a ratio only as far as the machine slowed both alike (``_seen_alike``).
 
     Args:
         per: the label that the subjects differ in.
@@ -74,7 +80,12 @@ def comparison_fields(per: str, values: Sequence[str], units: Units, found: Bloc
     return [
         {
             "samples": tuple(_as_bound(each) if each.metric in disturbed else each for each in samples[number]),
-            "relatives": _relatives(samples, number, ((per, values[0]),), found) if number else (),
+            "relatives": tuple(
+                _seen_alike(each, compared[number], compared[0]) if each.metric in disturbed else each
+                for each in _relatives(samples, number, ((per, values[0]),), found)
+            )
+            if number
+            else (),
             "slopes": slopes if number == numbers[-1] else (),
             "notes": (*notes, *filter(None, map(bands_note, samples[number][:1]))),
             "missing": _missing(samples[number], compared[number]),
@@ -164,6 +175,31 @@ def _relatives(
         for own, base in both
     )
     return tuple(ratio for ratio in ratios if ratio is not None)
+
+
+def _seen_alike(ratio: Relative, own: Sequence[Block], baseline: Sequence[Block]) -> Relative:
+    """The ratio of readings that the machine disturbed: wider by as much as it slowed one more than the other.
+
+    Turns are compared at the same speed, or against a second build of the baseline. Rounds are seconds apart, and there
+    is no ratio where nobody saw how much each was slowed, or one was slowed much more.
+    """
+    if ratio.pairing is not None:
+        return ratio
+    slowed = [_slowdown(blocks) for blocks in (own, baseline)]
+    known = [each for each in slowed if each is not None]
+    wide = max(known) / min(known) if len(known) == len(slowed) else math.inf
+    if wide <= MOST_UNLIKE:
+        return replace(ratio, low=ratio.low / wide, high=None if ratio.high is None else ratio.high * wide)
+    seen = " and ".join("unknown" if each is None else f"{each:.2f} times" for each in slowed)
+    why = f"{_DISTURBED}, and did not slow both alike, as far as was seen ({seen}; baseline last)"
+    return replace(ratio, low=0.0, high=None, bound_reason=ratio.bound_reason or why)
+
+
+def _slowdown(blocks: Sequence[Block]) -> float | None:
+    """How much the machine slowed the readings, by their median; None if one did not see it."""
+    seen = [reading.slowdown for block in blocks for reading in block]
+    known = [each for each in seen if each is not None]
+    return median(known) if known and len(known) == len(seen) else None
 
 
 def _paired_relative(

@@ -112,6 +112,7 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
 # Confirmation: full-length trials at the load of a search (How we measure, rule 6).
 
 _WHOSE_LOSS = "lost frames, and too little of it was undisturbed to tell whose loss that was"
+_ENOUGH = 1 - POLICY.most_not_offered
 _SHORT = "offered {} of it: the generator did not sustain the load"
 _NO_TIME = "out of time before all loads up to {} were tried"
 _GIVEN_UP = "was given up for lost frames that turned out to be the machine's"
@@ -244,6 +245,8 @@ class ConfirmationSearch:
                 continue
             down.confirmation = tried
             if tried.passed:
+                if tried.load_fps < _ENOUGH * load:  # only what was offered is confirmed
+                    down.open_load = _short_of(load, tried.trial_id, tried.load_fps / load)
                 break
             through_fps = down.most_fps = load * (1 - (tried.loss_ratio or 0.0) + goal.loss_ratio)
             down.refuted_fps = _lowest(down.refuted_fps, tried.load_fps)
@@ -284,22 +287,23 @@ class ConfirmationSearch:
         result, ratio = trial.result, trial.result.assumed_loss_ratio
         doubt, meets = result.doubt, ratio <= goal.loss_ratio
         if doubt is Doubt.SHORT_OF_LOAD:
-            why = f"{trial.id} {_SHORT.format(format_ratio(result.offered_share))}"
-            return _OpenLoad(load_fps, why, load_fps * result.offered_share)
+            return _short_of(load_fps, trial.id, result.judged_share)
         # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
         if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
             why = f"{trial.id} {_GIVEN_UP if doubt is Doubt.GIVEN_UP else _WHOSE_LOSS}"
             return _OpenLoad(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
-        judged = result.judged_windows
+        judged, offered = result.judged_windows, round(load_fps * result.offered_share)
         if judged is None or result.windows is None:
-            offered = round(result.offered_fps or load_fps)
-            if self.measurer.judge_only:  # its counts are those of a class, and the load is that of all
-                offered = round(load_fps * result.offered_share)
+            if not self.measurer.judge_only:  # there counts are those of a class, and the load is that of all
+                offered = round(result.offered_fps or load_fps)
             return Confirmation(trial.id, offered, result.due_s, ratio, meets, result.offered)
-        offered = round(load_fps * (1 - judged.skipped_ratio))
         seconds, elsewhere = judged.windows * result.windows.length_ns / 1e9, result.lost - judged.lost
         passed = meets and not result.given_up
         return Confirmation(trial.id, offered, result.due_s, ratio, passed, judged.offered, seconds, elsewhere)
+
+
+def _short_of(load_fps: float, trial_id: str, share: float) -> _OpenLoad:
+    return _OpenLoad(load_fps, f"{trial_id} {_SHORT.format(format_ratio(share))}", load_fps * share)
 
 
 def _higher(confirmation: Confirmation | None, stricter: Confirmation | None) -> Confirmation | None:

@@ -304,7 +304,9 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
     at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why) if why else {}
     missing = {} if rate is not None else dict.fromkeys(_OF_WINDOWS, _ALL_DISTURBED)
-    return Reading(values, trial.id, at_least, at_most, paced, _rate_and_time(whole_rate, len(result.counts)), missing)
+    of_whole = _rate_and_time(whole_rate, len(result.counts))
+    slowdown = None if result.windows is None else result.windows.slowdown(result.spec.duration_s)
+    return Reading(values, trial.id, at_least, at_most, paced, of_whole, missing, slowdown)
 
 
 def _rate_and_time(rate: float | None, directions: int) -> dict[str, float]:

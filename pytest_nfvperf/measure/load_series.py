@@ -9,7 +9,7 @@ from statistics import fmean
 from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.validity import InvalidTrialsError, repeat_until_valid
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
@@ -20,12 +20,25 @@ from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.model.traffic.trial import Reason, TrialResult
 from pytest_nfvperf.ports.datapath import Offloading
 
+COUNTED = "frames"
+"""Purpose of a trial of so many frames, whatever its load."""
+
+CALM_FPS = 1000
+"""A load that any DUT and testbed sustains, frames/s per direction."""
+
+_SPARE = 1.25
+_OF_THE_LOAD = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.UNSENT, Reason.CPU_MOVED})
+"""Reasons that make a load wrong, and no count of frames that were sent."""
+
+_PARTLY_SEEN = "a part of the trial was disturbed, and may have lost more or less than the rest"
 _UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
 
 _OF_ALL_CLASSES = "frames were lost while the machine disturbed the trial, and windows do not tell classes apart"
+
+_NEEDED = f"at least {format_ratio(1 - POLICY.most_not_offered)} is needed"
 
 _BY_CLASS = {"forwarding_rate": None, "load_latency_p50": 50.0, "load_latency_p99": 99.0}
 """Metrics of studies that each class has, and the percentile of those of latency."""
@@ -70,22 +83,56 @@ def loss_curve(
     return tuple(points)
 
 
+def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
+    """A trial in which so many frames per direction were sent at a calm load; each repeat has twice the time.
+
+    Counts are the question, and no rate: frames that were not sent make it no less valid.
+    """
+    runner, seconds = measurer.runner, frames / CALM_FPS
+
+    def measure(repeat_of: str | None) -> Trial:
+        nonlocal seconds
+        seconds *= 2 if repeat_of else _SPARE
+        return runner.run_once(
+            replace(measurer.spec(seconds, CALM_FPS, COUNTED), window_s=None), repeat_of=repeat_of, anywhere=True
+        )
+
+    def tolerated(trial: Trial) -> frozenset[Reason]:
+        return _OF_THE_LOAD if all(each.offered >= frames for each in trial.result.counts) else frozenset()
+
+    trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, tolerated)
+    measurer.trials.append(trial)
+    return trial
+
+
 def loss_point(trial: Trial) -> LossPoint:
-    result = trial.result
-    counted, load_fps = result.judged_windows or result, result.spec.load_fps
+    """The loss of a trial, and how much of it is certainly the DUT's.
+
+    A DUT may begin to lose in the middle of a trial, or cease to. So in the windows that the machine disturbed it may
+    have lost nothing, or as large a share as in the worst quarter of the others; and what is missing from pauses of the
+    generator alone.
+    """
+    result, load_fps = trial.result, trial.result.spec.load_fps
+    judged, by_rule = result.judged_windows, trial.ledger.by_rule if trial.ledger is not None else 0
+    lost, offered = result.lost, result.offered
+    if judged is not None and judged.offered < offered:
+        elsewhere = max(judged.doubtful, round(judged.worst * (offered - judged.offered)))
+        lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
     point = LossPoint(
         load_fps,
-        trial.result.assumed_loss_ratio,
+        lost / offered if offered else 1.0,
         trial.id,
-        counted.lost,
-        counted.offered,
+        lost,
+        offered,
         offered_fps=round(load_fps * result.offered_share),
         short=short_of_load(result),
     )
-    if not result.inconclusive:
+    if result.inconclusive and result.spec.purpose != COUNTED:
+        return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=by_rule / result.offered if result.offered else 0.0)
+    if judged is None or judged.offered >= result.offered:
         return point
-    by_rule = trial.ledger.by_rule / result.offered if trial.ledger is not None and result.offered else 0.0
-    return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=by_rule)
+    certain = max(by_rule, judged.lost) / result.intended
+    return replace(point, at_most=_PARTLY_SEEN, by_rule=certain) if certain < point.loss_ratio else point
 
 
 def by_class(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> tuple[ClassOutcome, ...]:
@@ -95,7 +142,7 @@ def by_class(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Tria
     known = {trial.id: trial for trial in trials if trial.result.classes}
     confirmed = [(share_of_goal(1.0, each.goal.name), each.confirmation) for each in outcome.goals]
     losses = [(at, found.trial_id) for at, found in confirmed if found is not None]
-    losses += [(load_in_fps(point.load_fps), point.trial_id) for point in outcome.loss_curve if not point.short]
+    losses += [(load_in_fps(point.load_fps), point.trial_id) for point in outcome.loss_curve]
     if outcome.soak is not None:
         losses += [(load_in_fps(outcome.soak.load_fps), each) for each in outcome.trials]
     measured = [point for point in outcome.latency if not point.disturbed]
@@ -152,6 +199,7 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
         counts.lost,
         counts.lost,
         outage_s=tuple(ns / 1e9 for ns in gap if ns is not None),
+        short="" if soak is not None else _short_of_class(result, name, counts.offered_share),
     )
     everything = sum(each.lost for each in result.classes)
     if by_rule >= everything:  # no disturbance of the machine makes flows, meters and policers drop
@@ -168,13 +216,19 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
 
 
 def short_of_load(result: TrialResult) -> str:
-    if result.sustained_load:
+    if result.sustained_load or result.spec.purpose == COUNTED:
         return ""
     load_fps, share = result.spec.load_fps, result.offered_share
     return (
         f"the generator offered {format_fps(load_fps * share)} of the {format_fps(load_fps)} asked for "
-        f"({format_ratio(share)}; at least {format_ratio(1 - POLICY.most_not_offered)} is needed)"
+        f"({format_ratio(share)}; {_NEEDED})"
     )
+
+
+def _short_of_class(result: TrialResult, name: str, share: float) -> str:
+    if not short_of_load(result) or share >= 1 - POLICY.most_not_offered:
+        return ""
+    return f"the generator offered {format_ratio(share)} of the frames of class {name} that were due ({_NEEDED})"
 
 
 def latency_profile(

@@ -82,22 +82,26 @@ class LoadMeasurer:
         purpose: str,
         repeats: int | None = None,
         give_up_loss: float | None = None,
+        *,
+        to_confirm: bool = False,
     ) -> Trial:
         """One valid trial at a load in frames/s per direction; InvalidTrialsError if none within the budget is valid.
 
         OutOfTimeError if the time for such trials is used up.
 
         ``repeats``: of an invalid or inconclusive trial; None: the profile's, and a few of an inconclusive trial.
-        ``give_up_loss``: see TrialSpec.
+        ``give_up_loss``: see TrialSpec. ``to_confirm``: its load is confirmed later, and windows between pauses of the
+        generator are enough; else a trial that offered too little of its load is repeated, too.
         """
         if self.out_of_time():
             kept = f", and {self.reserved_s:.0f} s of them are for what follows" if self.reserved_s else ""
             raise OutOfTimeError(f"out of time: {self.elapsed_s():.0f} s of {self.most_s:.0f} s are gone{kept}")
         # refused frames may be those of classes that may lose
-        spec = self._spec(duration_s, load_fps, purpose, None if self.judge_only else give_up_loss)
+        spec = self.spec(duration_s, load_fps, purpose, None if self.judge_only else give_up_loss)
         trial = self._valid(spec, repeats)
         for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
-            if self.patience_s <= 0 or self.out_of_time() or not trial.result.inconclusive:
+            enough = to_confirm or trial.result.sustained_load
+            if self.patience_s <= 0 or self.out_of_time() or (enough and not trial.result.inconclusive):
                 break
             self.patience_s -= trial.wall_s
             trial = self._valid(spec, repeats)
@@ -126,10 +130,10 @@ class LoadMeasurer:
         ``goes_lower``: after a disturbed load the next one is lower.
         """
         try:
-            trial = self.measure(duration_s, load_fps, purpose)
+            trial = self.measure(duration_s, load_fps, purpose, to_confirm=True)
             if trial.result.doubt is not Doubt.SHORT_OF_LOAD:
                 return trial
-            share = format_ratio(trial.result.offered_share)
+            share = format_ratio(trial.result.judged_share)
             self.disturbed_loads.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
             self.too_high += goes_lower
             return None
@@ -144,7 +148,7 @@ class LoadMeasurer:
 
     def attempt(self, duration_s: float, load_fps: float, purpose: str, *, saturating: bool = False) -> Trial:
         """One trial, valid or not: a warm-up, which is ignored, or one at overload: its rate counts, not its loss."""
-        spec = self._spec(duration_s, load_fps, purpose)
+        spec = self.spec(duration_s, load_fps, purpose)
         if saturating:
             spec = replace(spec, saturating=True, latency=False)
         trial = self.runner.run_once(spec, self._remaining_s())
@@ -187,7 +191,7 @@ class LoadMeasurer:
             self.started = now
         return now - self.started
 
-    def _spec(self, duration_s: float, load_fps: float, purpose: str, give_up_loss: float | None = None) -> TrialSpec:
+    def spec(self, duration_s: float, load_fps: float, purpose: str, give_up_loss: float | None = None) -> TrialSpec:
         return TrialSpec(
             traffic=self.traffic,
             load_fps=max(least_load_fps(self.traffic, duration_s), round(load_fps)),

@@ -17,7 +17,7 @@ from pytest_nfvperf.measure.confirmation import (
     mark_slowed,
     over_repeats,
 )
-from pytest_nfvperf.measure.limits import LimitsOf, LoadRange, judges_whole_trials, median_reading
+from pytest_nfvperf.measure.limits import Limits, LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
     by_class,
@@ -27,13 +27,14 @@ from pytest_nfvperf.measure.load_series import (
     loss_point,
     no_burst,
     share_after,
+    trial_of_frames,
 )
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.measure.trials import InPlaceOf, Trial, as_it_is
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional
+from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional, whole
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
 from pytest_nfvperf.model.measure.cpu_account import node_labels
@@ -433,6 +434,18 @@ class Search:
         )
         return self._finish(live, found)
 
+    @checked("search.loss_of", live=LIVE, traffic=TRAFFIC, frames=whole(1, unit="frames per direction"))
+    def loss_of(self, live: LiveTopology, traffic: AnyTraffic, frames: int = 1000) -> Outcome:
+        """Loss of so many frames per direction at a calm load, however long the rig takes to send them.
+
+        For what a DUT does to frames: filters, tags, checksums, queues. What the generator skipped was never sent, and
+        says nothing. InvalidTrialsError if the rig itself may have lost some, or sends too few.
+        """
+        loads = self._start("search.loss_of", live, traffic, Limits(None, None))
+        trial = trial_of_frames(loads.measurer, frames)
+        found = self._outcome(loads, "frames", loss_curve=(loss_point(trial),), queue_frames=trial.queue_frames)
+        return self._finish(live, found)
+
     def _search(
         self,
         call: str,
@@ -522,11 +535,13 @@ class Search:
             found = find(measurer, loads.searched)
         return found
 
-    def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
+    def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic, limits: Limits | None = None) -> LoadRange:
         traffic = self._in_place_of(traffic)
         check_live(call, live, traffic)
         live.runner.context.time_limit.measured_until_s = math.inf
-        limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
+        limits = limits or self._limits_of(
+            live, traffic
+        )  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
             live.runner,

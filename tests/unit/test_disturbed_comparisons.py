@@ -15,16 +15,17 @@ DISTURBED = {"forwarding_rate": "every window was disturbed"}
 ROUNDS = 6
 
 
-def readings_of(rate: float, undisturbed: int, rounds: int = ROUNDS) -> list[Reading]:
+def readings_of(rate: float, undisturbed: int, rounds: int = ROUNDS, slowdown: float | None = 1.1) -> list[Reading]:
     """Of so many rounds; the whole trials are 10 % slower than the undisturbed windows."""
     found = []
     for number in range(rounds):
         own = rate * (1 + number / 1000)
         whole, cycles = {"forwarding_rate": own * 0.9}, {"cycles_per_packet": 300.0}
         if number < undisturbed:
-            found.append(Reading({"forwarding_rate": own, **cycles}, f"trial-{number}", whole=whole))
+            seen = Reading({"forwarding_rate": own, **cycles}, f"trial-{number}", whole=whole, slowdown=slowdown)
         else:
-            found.append(Reading(cycles, f"trial-{number}", whole=whole, missing=DISTURBED))
+            seen = Reading(cycles, f"trial-{number}", whole=whole, missing=DISTURBED, slowdown=slowdown)
+        found.append(seen)
     return found
 
 
@@ -54,6 +55,23 @@ def test_whole_trials_of_all_are_compared_where_one_subject_was_disturbed(undist
     assert vxlan["samples"][1].at_least == "", "cycles are counted, whatever the machine did"
     note = ("the machine disturbed most readings from end to end: values are of whole trials",)
     assert baseline["notes"] == vxlan["notes"] == note
+
+
+@pytest.mark.parametrize("slowed", [1.1, 1.1 * 1.05, 1.1 / 1.05])
+def test_a_ratio_is_wider_by_what_the_machine_slowed_one_subject_more(slowed: float) -> None:
+    _, vxlan = found([readings_of(2e6, 0), readings_of(1e6, 0, slowdown=slowed)])
+    _, alike = found([readings_of(2e6, 0), readings_of(1e6, 0)])
+    wide, exact = vxlan["relatives"][0], alike["relatives"][0]
+    more = max(slowed, 1.1) / min(slowed, 1.1)
+    assert (wide.low, wide.high) == (pytest.approx(exact.low / more), pytest.approx(exact.high * more))
+
+
+@pytest.mark.parametrize("slowdowns", [(1.1, 1.4), (1.9, 1.1), (None, 1.1), (None, None)])
+def test_bounds_that_the_machine_slowed_differently_have_no_ratio(slowdowns: tuple[float | None, float | None]) -> None:
+    baseline, own = (readings_of(rate, 0, slowdown=each) for rate, each in zip((2e6, 1e6), slowdowns, strict=True))
+    ratio = found([baseline, own])[1]["relatives"][0]
+    assert (ratio.low, ratio.high) == (0.0, None)
+    assert "did not slow both alike" in ratio.bound_reason
 
 
 def test_what_no_reading_tells_of_the_whole_trial_is_missing_with_the_reason() -> None:

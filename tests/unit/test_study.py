@@ -119,7 +119,9 @@ def test_a_clear_verdict_needs_no_more_than_five_rounds():
 
 
 def test_without_an_undisturbed_window_whole_trials_tell_ratios_and_no_rate_that_fails(monkeypatch):
+    read = forwarding._reading
     monkeypatch.setattr(forwarding, "_undisturbed_rate", lambda _: None)
+    monkeypatch.setattr(forwarding, "_reading", lambda *a, **k: replace(read(*a, **k), slowdown=1.3))
     bench = Bench(lambda bridges: 4e6 if bridges == 1 else 3e6)
     sla = bench.sla("forwarding_rate", ">= 60 % of {bridges: 1}")
     outcomes = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))

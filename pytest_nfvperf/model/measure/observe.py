@@ -163,7 +163,7 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
         if not any(True for _ in _of_goal(goal, outcome)):
             missing[goal.goal.name] = f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}"
     for loss in outcome.loss_curve:
-        if loss.short:
+        if loss.short:  # unless a loss is certain, which is observed
             missing |= dict.fromkeys(("loss_ratio", "lost_frames"), loss.short)
     for point in outcome.latency:
         for name in _LATENCIES:
@@ -353,7 +353,7 @@ def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation
 
 
 def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:
-    if not loss.offered_frames:
+    if not loss.offered_frames or (loss.short and not (loss.least_lost if loss.why else loss.lost_frames)):
         return
     proof = f"class {name}: {loss_bound_text(loss.lost_frames / loss.offered_frames, loss.offered_frames)}"
     if loss.outage_s:
@@ -361,7 +361,7 @@ def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:
         proof += f"; the longest run of missing frames was due from {begin:.3f} to {end:.3f} s"
     for metric, unit, factor in (("loss_ratio", "ratio", 1 / loss.offered_frames), ("lost_frames", "frames", 1.0)):
         seen = Observation(metric, loss.lost_frames * factor, unit, loss.at, confidence=proof, of_class=name)
-        yield replace(_between(seen, loss.least_lost * factor, loss.why), evidence=(loss.trial_id,))
+        yield replace(_between(seen, loss.least_lost * factor, loss.why, loss.short), evidence=(loss.trial_id,))
 
 
 def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:
@@ -424,7 +424,8 @@ def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
 
 def _of_loss(outcome: Outcome) -> Iterator[Observation]:
     for point in outcome.loss_curve:
-        if point.short:
+        certain = point.by_rule if point.at_most else point.loss_ratio
+        if point.short and certain <= 0:
             continue  # a figure belongs to the load that was offered
         at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
         confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
@@ -432,14 +433,19 @@ def _of_loss(outcome: Outcome) -> Iterator[Observation]:
             requested, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
             confidence += "" if requested == offered else f", at {offered} of the {requested} asked for"
         seen = Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
-        yield _between(seen, point.by_rule, point.at_most)
+        yield _between(seen, point.by_rule, point.at_most, point.short)
         if point.lost_frames is not None:
             lost = replace(seen, metric="lost_frames", value=float(point.lost_frames), unit="frames")
-            yield _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most)
+            yield _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most, point.short)
 
 
-def _between(seen: Observation, low: float, at_most: str) -> Observation:
-    """A loss of which only ``low`` is certainly the DUT's; unchanged if all of it is."""
+def _between(seen: Observation, low: float, at_most: str, short: str) -> Observation:
+    """A loss of which only ``low`` is certainly the DUT's; all of it without ``at_most``.
+
+    Less than the load was offered if ``short``: then at the load the DUT loses at least as much.
+    """
+    if short:
+        return replace(seen, value=low if at_most else seen.value, lower_bound=True, bound_reason=short)
     if not at_most:
         return seen
     if not low:

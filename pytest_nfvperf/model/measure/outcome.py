@@ -133,9 +133,10 @@ class LossPoint:
     Attributes:
         lost_frames, offered_frames: over all directions; None if not kept.
         at_most: why some of the loss may be the machine's.
-        by_rule: the loss ratio of what the DUT's flows, meters and policers dropped, by the ledger.
+        by_rule: the loss ratio that is certainly the DUT's: what its flows, meters and policers dropped, by the ledger,
+            or what undisturbed windows lost.
         offered_fps: per direction; None if not kept.
-        short: why so little was offered that nothing here belongs to the load.
+        short: why so little was offered that the loss at the load is at least this.
     """
 
     load_fps: int
@@ -297,6 +298,7 @@ class ClassLoss:
         least_lost: of these certainly the DUT's loss; fewer than ``lost_frames`` if the machine disturbed the trial,
             and ``why`` says so: windows do not tell classes apart.
         outage_s: when the frames of its longest run of missing ones were due, from the trial's start; empty for none.
+        short: as of a LossPoint.
     """
 
     at: str
@@ -307,6 +309,7 @@ class ClassLoss:
     least_lost: int
     why: str = ""
     outage_s: tuple[float, ...] = ()
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,6 +435,8 @@ class Reading:
         paced: values by window, each with how slow the cores were meanwhile: subjects are compared at the same speed.
         whole: the value over the whole trial, disturbed or not, for comparisons without windows.
         missing: why the reading lacks a metric.
+        slowdown: how many times slower the DUT was over the whole trial than undisturbed, by what was seen of its CPUs
+            and the generator's; None if nothing was seen.
     """
 
     values: Mapping[str, float]
@@ -441,6 +446,7 @@ class Reading:
     paced: Mapping[str, Sequence[Paced]] = field(default_factory=dict)
     whole: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    slowdown: float | None = None
 
     def on_rig(self, rig: int | None) -> Reading:
         """The same, with the rig that measured them in its windows."""

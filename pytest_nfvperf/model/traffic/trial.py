@@ -245,6 +245,18 @@ class ClassCounts:
     def lost(self) -> int:
         return self.offered - self.received
 
+    @property
+    def offered_share(self) -> float:
+        return least_offered_share(self.counts)
+
+
+def least_offered_share(counts: Iterable[DirectionCounts]) -> float:
+    """Share of the due frames that were offered, 0..1, in the direction with the smallest; 0 without a frame due.
+
+    One frame may always be missing: of a class of few frames it would be a large share.
+    """
+    return min((min(1.0, (each.offered + 1) / each.intended) for each in counts if each.intended), default=0.0)
+
 
 _ADDED = (
     *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted"),
@@ -514,14 +526,18 @@ class TrialResult:
 
     @property
     def offered_share(self) -> float:
-        """Share of the due frames that were offered, 0..1, in the judged windows.
+        """Share of the due frames that were offered over the trial, 0..1, in the direction and class with the smallest.
 
-        If the whole trial is judged, it is the smaller share of both directions.
+        A DUT has memory: in each pause of the generator buckets fill and queues drain. So windows between pauses do not
+        show that it sustains their load.
         """
+        return min([least_offered_share(self.counts), *(each.offered_share for each in self.classes)])
+
+    @property
+    def judged_share(self) -> float:
+        """Share of the due frames that were offered in the judged windows: what a search goes by until it confirms."""
         judged = self.judged_windows
-        if judged is not None:
-            return 1 - judged.skipped_ratio
-        return min((each.offered / each.intended for each in self.counts if each.intended), default=0.0)
+        return self.offered_share if judged is None else 1 - judged.skipped_ratio
 
     @property
     def sustained_load(self) -> bool:
@@ -557,7 +573,7 @@ class TrialResult:
                 doubt = None if judged.refutes else Doubt.WHOSE_LOSS
             elif self.given_up and goal is not None:
                 doubt = Doubt.GIVEN_UP
-        if self.sustained_load:
+        if self.spec.saturating or self.judged_share >= 1 - POLICY.most_not_offered:
             return doubt
         # A trial that was short of its load still refutes it if the DUT lost more than the generator left out.
         due, offered = (self.intended, self.offered) if judged is None else (judged.due, judged.offered)

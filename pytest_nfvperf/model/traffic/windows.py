@@ -69,8 +69,8 @@ whose clocks vary, 0.97 .. 1.05 and 1.09 .. 1.8, and little between."""
 class WindowState(StrEnum):
     """What the machine did in a window; the first state that applies."""
 
-    ABSENT = "generator absent"
     PAUSED = "DUT's CPU taken away"
+    ABSENT = "generator absent"
     FAR = "CPUs far apart"
     CHANGED = "state changed"
     BOTH_SHARED = "both cores shared"
@@ -245,6 +245,27 @@ class Windows:
         slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._count)]
         return [max(0.0, cycles / self.full_speed - 1) if self.full_speed else 0.0 for cycles in slowest]
 
+    def disturbed_at_the_dut(self, duration_s: float) -> list[int]:
+        """Windows in which, or next to which, the machine did more than to take the generator's CPU away."""
+        harmless, ends = {WindowState.ALONE, WindowState.ABSENT}, self.ends(duration_s)
+        return [at for at in range(len(ends)) if not harmless.issuperset(ends[max(0, at - 2) : at + 2])]
+
+    def ends(self, duration_s: float) -> tuple[WindowState, ...]:
+        """What was seen at the end of each window."""
+        return self._at_ends[: self.within(duration_s)]
+
+    def slowdown(self, duration_s: float) -> float | None:
+        """How many times slower the DUT was than undisturbed: its CPU was taken away, or a core was shared.
+
+        None if nobody looked at the DUT's CPU, or it never ran. The generator's absence is not counted.
+        """
+        states = self._at_ends[: self.within(duration_s)]
+        ran = [at for at, state in enumerate(states) if state is not WindowState.PAUSED]
+        if not ran or not self.witnesses or not self.full_speed:
+            return None
+        slowed = self._slowed([each.speed for each in (*self.threads, *self.witnesses)])
+        return sum(1 + slowed[at] for at in ran) / len(ran) * len(states) / len(ran)
+
     def unrefused_share(self, duration_s: float) -> float:
         """Share of the steady windows in which no frame found its ring full; 1 without windows.
 
@@ -268,10 +289,10 @@ class Windows:
         return tuple(self._state_at_end(at) for at in range(self._count))
 
     def _state_at_end(self, at: int) -> WindowState:
-        if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
-            return WindowState.ABSENT
         if any(_waited(witness, at) for witness in self.witnesses):
             return WindowState.PAUSED
+        if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
+            return WindowState.ABSENT
         slow = FULL_SPEED * self.full_speed if self.full_speed else math.inf
         generator = any(thread.speed[at] > slow for thread in self.threads)
         # A witness looks at the window's end, and within the window on request.
@@ -400,6 +421,9 @@ class SelectedWindows:
         offered: due frames that the DUT was asked to take.
         lost: offered frames that were lost, in these windows or at most a latency before.
         lossy: how many of the selected windows lost frames.
+        doubtful: frames lost in others that may be the DUT's loss: only the generator's absence disturbed the window or
+            its neighbours; or it is in a stretch of the trial, longer than an eighth, without a selected one.
+        worst: the loss ratio of the quarter of the selected windows, in a row, that lost most.
     """
 
     windows: int
@@ -408,6 +432,8 @@ class SelectedWindows:
     offered: int
     lost: int
     lossy: int = 0
+    doubtful: int = 0
+    worst: float = 0.0
 
     @property
     def enough(self) -> bool:
@@ -457,7 +483,7 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
         lost: frames lost over the whole trial, all directions.
         slowed: select by CPUs alone: no CPU was taken away in the window, nor in those before and after it.
     """
-    states: Sequence[WindowState] = windows.states(duration_s)
+    states: Sequence[WindowState] = _from_the_start(windows, duration_s)
     if slowed:
         states = [WindowState.ABSENT if state in TAKEN_AWAY else WindowState.ALONE for state in states]
     selected = [at for at, state in enumerate(reaching(states)) if state is WindowState.ALONE]
@@ -466,12 +492,31 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
     skipped = sum(thread.skipped[at] for thread in windows.threads for at in selected)
     own = [losses[at] for at in selected]
     lossy = sum(each > 0 for each in own)
-    return SelectedWindows(len(own), len(losses), offered + skipped, offered, sum(own), lossy)
+    explained = set(windows.disturbed_at_the_dut(duration_s)) - _unseen(selected, len(losses))
+    doubtful = sum(losses) - sum(own) - sum(losses[at] for at in explained.difference(selected))
+    worst = max((_loss_ratio(windows, losses, part) for part in _quarters(selected)), default=0.0)
+    return SelectedWindows(len(own), len(losses), offered + skipped, offered, sum(own), lossy, doubtful, worst)
+
+
+def _unseen(selected: Sequence[int], of: int) -> set[int]:
+    """Windows in long stretches without a selected one, in which a DUT may begin to lose, or cease to."""
+    gaps = pairwise([-1, *selected, of])
+    return {at for before, after in gaps if after - before - 1 > of / 8 for at in range(before + 1, after)}
+
+
+def _quarters(selected: Sequence[int]) -> list[Sequence[int]]:
+    each = math.ceil(len(selected) / 4)
+    return [selected[at : at + each] for at in range(0, len(selected), each or 1)]
+
+
+def _loss_ratio(windows: Windows, losses: Sequence[int], chosen: Sequence[int]) -> float:
+    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in chosen)
+    return sum(losses[at] for at in chosen) / offered if offered else 0.0
 
 
 def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOST_LISTED) -> tuple[Disturbance, ...]:
     """The ``most`` longest disturbances, in order of time. Other arguments as for ``select_windows``."""
-    states, rates = reaching(windows.states(duration_s)), windows.received_fps(duration_s)
+    states, rates = reaching(_from_the_start(windows, duration_s)), windows.received_fps(duration_s)
     losses, length_s = lost_by_window(windows, duration_s, lost), windows.length_ns / 1e9
     found = []
     for state, group in groupby(range(len(states)), key=lambda at: states[at]):
@@ -481,6 +526,11 @@ def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOS
             found.append(Disturbance(state, at[0] * length_s, len(at) * length_s, sum(losses[i] for i in at), rate))
     longest = sorted(found, key=lambda each: each.length_s, reverse=True)[:most]
     return tuple(sorted(longest, key=lambda each: each.start_s))
+
+
+def _from_the_start(windows: Windows, duration_s: float) -> tuple[WindowState, ...]:
+    """The states, that of the first window by its end alone: a DUT that is cold loses there."""
+    return (*windows.ends(duration_s)[:1], *windows.states(duration_s)[1:])
 
 
 def reaching(states: Sequence[WindowState]) -> tuple[WindowState, ...]:
