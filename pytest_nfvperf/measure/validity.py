@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ LINK_LOSSES = ".link_losses"
 _WAITED = "pmd-sched.kept_off_ns"
 _OWN = "pmd-sched.beside_run_ns"
 """CPU time that the DUT's own main thread took from a PMD. The DUT caused it, so it does not count."""
+
+_THROTTLED = "pmd-sched.throttled_ns"
 
 _OWN_SOCKET = ("socket_drops", "ring_drops", "xdp_drops")
 """Counters of the far end of a port, where the generator receives by the kernel: it had no room for a frame."""
@@ -185,9 +188,11 @@ def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tup
             port = change.name.removesuffix(LINK_LOSSES)
             reasons.append(InvalidReason(Reason.LINK_DOWN, f"{port} lost its link {change.delta}x meanwhile"))
     reasons += _unread(result, changes)
-    waited, own = (sum(change.delta for change in changes if change.name == name) for name in (_WAITED, _OWN))
+    waited, own, throttled = (
+        sum(change.delta for change in changes if change.name == name) for name in (_WAITED, _OWN, _THROTTLED)
+    )
     explains = _rate_too_low if result.spec.saturating else _loss_explained
-    why = explains(result, max(0, waited - own))
+    why = _throttled(result, throttled) or explains(result, max(0, waited - own))
     return (*reasons, InvalidReason(Reason.DUT_CPU_STOLEN, why)) if why else tuple(reasons)
 
 
@@ -203,6 +208,18 @@ def _unread(result: TrialResult, changes: Sequence[CounterDelta]) -> Iterator[In
                 f"{count.direction}: the generator did not read its socket on {rx} in time ({', '.join(dropped)}), "
                 f"{missing} frames are missing: send less, or give the generator CPUs of its own",
             )
+
+
+def _throttled(result: TrialResult, throttled_ns: int) -> str:
+    """Why a trial says nothing: a CPU quota kept the DUT off its CPUs, which no window shows; "" if it did no harm."""
+    harmless_ns = POLICY.most_kept_off * result.spec.duration_s * 1e9 if result.spec.saturating else LEAST_WAIT_NS
+    most_lost = math.inf if result.spec.saturating else _explained(result, throttled_ns)
+    if throttled_ns < harmless_ns or not (result.spec.saturating or 0 < result.lost <= most_lost):
+        return ""
+    return (
+        f"the CPU quota of a control group kept the DUT off its CPUs for {throttled_ns / 1e6:.2f} ms: take the limit "
+        "away (docker --cpus, cpu.max), or give it CPUs of its own"
+    )
 
 
 def _rate_too_low(result: TrialResult, waited_ns: int) -> str:
@@ -228,15 +245,19 @@ def _loss_explained(result: TrialResult, waited_ns: int) -> str:
         return ""  # windows in which a PMD waited are not judged anyway
     # Our own witnesses use the PMDs' CPUs for some microseconds a window. Rings hold the frames that come meanwhile.
     waited_ns -= sum(witness.took_ns for witness in windows.witnesses) if windows is not None else 0
-    lost, offered_fps = result.lost, result.offered_fps
-    if lost <= 0 or waited_ns < LEAST_WAIT_NS or offered_fps is None:
+    lost, explained = result.lost, _explained(result, waited_ns)
+    if lost <= 0 or waited_ns < LEAST_WAIT_NS:
         return ""
     if goal is not None and ratio is not None and ratio <= goal:
         return ""  # the goal is met although PMDs waited
-    explained = offered_fps * len(result.counts) * waited_ns / 1e9 * WAIT_SLACK
     if lost > explained:
         return ""
     return (
         f"the host kept PMD threads off their CPU for {waited_ns / 1e6:.2f} ms, "
         f"which explains up to {explained:.0f} lost frames; {lost} were lost"
     )
+
+
+def _explained(result: TrialResult, off_ns: int) -> float:
+    """Most frames that a DUT loses because it was off its CPUs for so long."""
+    return (result.offered_fps or 0.0) * len(result.counts) * off_ns / 1e9 * WAIT_SLACK

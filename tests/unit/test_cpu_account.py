@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant, cpu_accountant, kernel_option
+from pytest_nfvperf.adapters.host.cpu_account import (
+    CpuAccountant,
+    cpu_accountant,
+    cpu_quota,
+    kernel_option,
+    throttled_ns,
+)
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged, with_pmd_split
 
@@ -295,3 +301,53 @@ def test_within_five_per_cent_it_adds_up(machine_s: float, adds_up: bool) -> Non
 
 def test_a_machine_that_counted_nothing_is_said() -> None:
     assert account(machine_s=0.0).missing == "the machine's own accounting counted no CPU time"
+
+
+def control_groups(root: Path, groups: str, files: dict[str, str]) -> Path:
+    """A root with the groups of process 7 and of this one, and files of the groups."""
+    for pid in ("7", "self"):
+        (root / "proc" / pid).mkdir(parents=True)
+        (root / "proc" / pid / "cgroup").write_text(groups)
+    for name, text in files.items():
+        path = root / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+V1 = "4:memory:/other\n1:cpu,cpuacct:/docker/x\n0::/y\n"
+V2 = "0::/docker/x\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "throttled", "cpus"),
+    [
+        (
+            V2,
+            {"docker/x/cpu.stat": "usage_usec 9\nthrottled_usec 3\n", "docker/x/cpu.max": "50000 100000\n"},
+            3000,
+            0.5,
+        ),
+        (V2, {"docker/cpu.stat": "throttled_usec 2\n", "docker/cpu.max": "max 100000\n"}, 2000, None),
+        (
+            V1,
+            {
+                "cpu,cpuacct/docker/x/cpu.stat": "nr_throttled 1\nthrottled_time 5\n",
+                "cpu,cpuacct/docker/x/cpu.cfs_quota_us": "150000\n",
+                "cpu,cpuacct/docker/x/cpu.cfs_period_us": "100000\n",
+                "cpu,cpuacct/docker/cpu.stat": "throttled_time 6\n",
+                "cpu,cpuacct/docker/cpu.cfs_quota_us": "-1\n",
+                "cpu,cpuacct/docker/cpu.cfs_period_us": "100000\n",
+            },
+            11,
+            1.5,
+        ),
+        (V2, {"cpu.stat": "usage_usec 9\n"}, None, None),
+        ("", {}, None, None),
+    ],
+)
+def test_the_quota_of_control_groups(
+    tmp_path: Path, groups: str, files: dict[str, str], throttled: int | None, cpus: float | None
+) -> None:
+    root = control_groups(tmp_path, groups, files)
+    assert (throttled_ns(7, root), cpu_quota(root)) == (throttled, cpus)

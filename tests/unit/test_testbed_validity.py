@@ -87,6 +87,23 @@ def test_a_saturating_trial_may_not_lack_a_hundredth_of_its_cpu() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("lost", "saturating", "throttled_ns"), [(3000, False, 2 * MS), (1, False, 100_000), (400_000, True, 11 * MS)]
+)
+def test_a_quota_that_kept_the_dut_off_its_cpus(lost: int, saturating: bool, throttled_ns: int) -> None:
+    result = trial(lost, saturating=saturating)
+    (reason,) = trial_validity.testbed_reasons(result, changed(throttled_ns=throttled_ns))
+    assert (reason.code, "quota" in reason.detail) == (Reason.DUT_CPU_STOLEN, True)
+
+
+@pytest.mark.parametrize(
+    ("lost", "saturating", "throttled_ns"),
+    [(3001, False, 2 * MS), (0, False, 500 * MS), (1, False, 99_999), (400_000, True, 9 * MS)],
+)
+def test_a_quota_that_explains_too_little_or_harmed_nothing(lost: int, saturating: bool, throttled_ns: int) -> None:
+    assert trial_validity.testbed_reasons(trial(lost, saturating=saturating), changed(throttled_ns=throttled_ns)) == ()
+
+
 def test_one_frame_that_the_generator_did_not_read_is_its_own_loss() -> None:
     changes = [CounterDelta(f"{WAY.rx}.far.ring_drops", 1, False)]
     assert [one.code for one in trial_validity.testbed_reasons(trial(1), changes)] == [Reason.TESTER_DROPS]

@@ -100,6 +100,56 @@ def off_cpu_ns(task: Path) -> int | None:
     return None
 
 
+def quota_groups(pid: int | str = "self", root: Path = Path("/")) -> tuple[Path, ...]:
+    """The control groups that may limit a process's CPU time, the innermost first (cgroups(7)).
+
+    Empty if the process has ended, or the kernel has no such groups.
+    """
+    try:
+        lines = (root / f"proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ()
+    found: list[Path] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        # Version 1 is mounted by its controllers, of which one alone is a link; version 2 has no controllers here.
+        mount = root / "sys/fs/cgroup" / (controllers or ".")
+        inner = mount / path.strip("/")
+        found += [group for group in (inner, *inner.parents) if group.is_relative_to(mount)]
+    return tuple(group for group in found if (group / "cpu.stat").is_file())
+
+
+def throttled_ns(pid: int, root: Path = Path("/")) -> int | None:
+    """How long the kernel kept a process off its CPUs because a quota was used up, ns over all CPUs.
+
+    None if no group of it counts that. "throttled_time" of version 1 is in ns, "throttled_usec" of version 2 in us.
+    """
+    units, found = {"throttled_time": 1, "throttled_usec": 1000}, []
+    for group in quota_groups(pid, root):
+        with suppress(OSError):  # it was removed
+            rows = map(str.split, (group / "cpu.stat").read_text(encoding="ascii").splitlines())
+            found += [int(row[1]) * units[row[0]] for row in rows if len(row) == 2 and row[0] in units]
+    return sum(found) if found else None
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """CPUs that the control groups of this process let it use; None without a limit."""
+    found = []
+    for group in quota_groups(root=root):
+        try:
+            if (group / "cpu.max").exists():
+                quota, period = (group / "cpu.max").read_text(encoding="ascii").split()
+            else:
+                quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        except OSError:
+            continue  # a root group has no limit
+        if quota != "max" and int(quota) > 0:
+            found.append(int(quota) / int(period))
+    return min(found, default=None)
+
+
 def _now() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 

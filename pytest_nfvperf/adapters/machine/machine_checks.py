@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.streams.iperf3 import find_iperf3
+from pytest_nfvperf.adapters.host.cpu_account import cpu_quota
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
@@ -69,6 +70,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         Check("root", *_root(), needed=True),
         Check("distribution", *_distribution()),
         Check("cores", *_cores(), needed=True),
+        Check("CPU quota", *_quota()),
         Check("isolated CPUs", *_isolation()),
         Check("open files", *_open_files(), needed=True),
         Check("hugepages", *_hugepages(), needed=wants_dpdk),
@@ -144,6 +146,14 @@ def _cores() -> Finding:
         advice = "generator and housekeeping share a core: with a third core fewer trials are invalid"
         return WARN, f"{seen}: {given}", advice
     return OK, f"{seen}: {given}", ""
+
+
+def _quota() -> Finding:
+    quota = cpu_quota()
+    if quota is None:
+        return OK, "none", ""
+    advice = "polling threads use it up, and the kernel then stops them: run without a limit (docker --cpus, cpu.max)"
+    return WARN, f"{quota:g} CPUs by a control group", advice
 
 
 def _isolation() -> Finding:

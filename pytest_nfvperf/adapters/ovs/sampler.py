@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
+from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns, throttled_ns
 from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
@@ -38,6 +38,7 @@ class PmdSchedCollector:
     ``pmd-sched.kept_off_ns``           PMD threads were off their CPU, waiting for it or because of the host
     ``pmd-sched.run_delay_ns``          they were runnable and waited for a CPU: the kernel's part of that
     ``pmd-sched.beside_run_ns``         vswitchd's main thread ran, if it may run on a PMD's CPU; else absent
+    ``pmd-sched.throttled_ns``          the CPU quota of a control group kept vswitchd off its CPUs
     ``pmd-sched.run_ns``                they ran
     ``pmd-sched.involuntary_switches``  they were preempted
     ``pmd-sched.voluntary_switches``    they slept
@@ -73,6 +74,8 @@ class PmdSchedCollector:
             shares_cpus = bool(os.sched_getaffinity(self._main) & cpus)
         except ProcessLookupError as error:
             raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
+        if (throttled := throttled_ns(self._main)) is not None:
+            counters["pmd-sched.throttled_ns"] = throttled
         main = _scheduling(self._tasks / str(self._main)) if shares_cpus else {}
         if "run_ns" in main:
             counters["pmd-sched.beside_run_ns"] = main["run_ns"]
