@@ -74,6 +74,7 @@ MEASUREMENTS = {
     "search.throughput": 'sla.check(search.throughput(phy2phy, Traffic(), "rfc2544"))',
     "search.loss_curve": "sla.check(search.loss_curve(phy2phy, Traffic()))",
     "search.back_to_back": "sla.check(search.back_to_back(phy2phy, Traffic()))",
+    "search.loss_of": "sla.check(search.loss_of(phy2phy, Traffic(), 1000))",
     "search.loss_at": "sla.check(search.loss_at(pvp, Traffic(), 100e3, 2.0))",
     "study.forwarding_rate": f'sla.check_each(study.forwarding_rate("bridges", {_BRIDGES}, Traffic()))',
     "study.tcp_throughput": f'sla.check_each(study.tcp_throughput("bridges", {_PODS}, streams=4))',

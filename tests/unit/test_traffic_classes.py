@@ -41,16 +41,14 @@ from pytest_nfvperf.features.routing.convergence import Convergence
 from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.load_series import by_class, loss_point
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker
 from pytest_nfvperf.measure.soak_load import find_loads
-from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError
 from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
-from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
+from pytest_nfvperf.model.measure.observe import observation, observations
+from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.judge import judge
@@ -61,17 +59,14 @@ from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, least_load_fps, shares
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
-    ClassCounts,
     Direction,
     TrialSpec,
-    sum_of_classes,
 )
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 from pytest_nfvperf.session.slas import observations_by_subject
 from tests.sample_run import run_data
-from tests.unit.test_never_wrong import Row, trial_of
 
 ROOT = Path(__file__).parents[2]
 BOTH = (Direction("p0", "p1"), Direction("p1", "p0"))
@@ -699,37 +694,3 @@ def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_s
 
 
 # One to many.
-
-
-@pytest.mark.parametrize(("left_out", "lost"), [(300, 0), (1800, 0), (1800, 10)])
-def test_a_class_that_was_short_of_its_load_passes_nothing(left_out, lost):
-    """Seen: "class voice: 0 lost of 65,582" of 80,000 that were due, Accepted."""
-    trial = trial_of([Row(left_out // 100, 0, 0, shared=False, absent=False)] * 100)
-    whole = trial.result.counts[0]
-    voice = replace(whole, intended=10_000, sent=10_000 - left_out, received=10_000 - left_out - lost, skipped=left_out)
-    bulk = replace(whole, intended=90_000, sent=90_000, received=90_000, skipped=0)
-    classes = (ClassCounts("voice", (voice,)), ClassCounts("bulk", (bulk,)))
-    result = replace(trial.result, classes=classes, counts=(sum_of_classes([voice, bulk]),))
-    trial = replace(trial, result=result)
-    outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(loss_point(trial),), trials=(trial.id,))
-    outcome = replace(outcome, classes=by_class(outcome, VOICE_AND_BULK, [trial]))
-    rule = Rule((("class", ("voice",)),), (("loss_ratio", parse_limit("loss_ratio", "<= 0")),), "s")
-    (verdict,) = judge([rule], outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
-    expected = Judgement.FAIL if lost else Judgement.PASS if left_out < 400 else Judgement.INCONCLUSIVE
-    assert verdict.judgement is expected
-
-
-@pytest.mark.parametrize("loss", [0.0, 0.01])
-def test_so_many_frames_are_counted_though_the_machine_leaves_a_tenth_out(loss):
-    rig = Rig(5e6, invalid_every=1, loss_ratio=loss)
-    outcome = rig.search.loss_of(rig.live, Traffic(frame_size=128), 2000)
-    (trial,) = outcome.trials
-    result = rig.bench.context.trials[trial].result
-    assert all(count.skipped and count.offered >= 2000 for count in result.counts)
-    (point,) = outcome.loss_curve
-    assert (point.lost_frames, point.short) == (result.lost, "")
-    check = rig.check({}, {"lost_frames": "<= 0"})
-    with pytest.raises(SlaFailure, match="1 FAIL") if loss else nullcontext():
-        check.check(outcome)
-    with pytest.raises(InvalidTrialsError):
-        rig.search.loss_at(rig.live, Traffic(frame_size=128), 1000, 1.0)
