@@ -1,13 +1,16 @@
-"""What a signal's handler breaks off between a request and its answer: the next request gets its own answer.
+"""What a signal breaks off or holds up between a request and its answer.
 
-pytest-timeout raises from SIGALRM's handler, Ctrl-C from SIGINT's; neither is an Exception.
+What its handler breaks off: the next request gets its own answer. pytest-timeout raises from SIGALRM's handler, Ctrl-C
+from SIGINT's; neither is an Exception. What a stop holds up (Ctrl-Z, a frozen container): the answer counts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +21,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc
+from pytest_nfvperf.adapters.process.process import process_state, wait_until
 from pytest_nfvperf.features.routing.bird import BirdControl
 from pytest_nfvperf.features.routing.frr import Vty
 from pytest_nfvperf.model.errors import GeneratorError
@@ -149,3 +153,64 @@ def test_the_next_command_to_bird_gets_its_own_answer(tmp_path: Path) -> None:
 
     assert control.run("quick") == ["quick"]
     control.close()
+
+
+WAITER = """
+import json, sys, threading
+from pathlib import Path
+from pytest_nfvperf.adapters.generators.engine import Engine
+from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc
+from pytest_nfvperf.adapters.process.process import run, wait_until
+
+place, program = Path(sys.argv[1]), sys.argv[2]
+engine = Engine([sys.executable, "-c", program], place / "log")
+engine.command("quick", 60.0)
+waits = {
+    "engine": lambda: engine.command("slow", 2.0)["of"],
+    "daemon": lambda: JsonRpc(place / "ctl", "ovs-vswitchd").request("slow", [], 2.0),
+    "program": lambda: run(["sh", "-c", "sleep 1; echo slow"], deadline_s=2.0).strip(),
+    "state": lambda: wait_until((place / "state").exists, "a state", 2.0) and "slow",
+}
+ended = {}
+
+def note(name):
+    try:
+        ended[name] = waits[name]()
+    except Exception as error:
+        ended[name] = error
+
+threads = [threading.Thread(target=note, args=(name,)) for name in waits]
+for thread in threads:
+    thread.start()
+print(engine.pid, flush=True)
+for thread in threads:
+    thread.join()
+print(json.dumps(ended, default=str), flush=True)
+engine.close()
+"""
+WORKING = ENGINE.replace("time.sleep(1.5)", "[time.sleep(0.05) for _ in range(20)]")
+
+
+@pytest.mark.parametrize("others_too", [False, True], ids=["ctrl-z", "frozen container"])
+def test_an_answer_counts_that_came_while_this_process_was_stopped(tmp_path: Path, others_too: bool) -> None:
+    """Steps: wait for four answers, due after 1 s, for at most 2 s; be stopped for 3 s meanwhile, the engine too where
+    a container is frozen. Verify: all four are there."""
+    serving(tmp_path / "ctl", answers(rpc_reply))
+    command = [sys.executable, "-c", WAITER, str(tmp_path), WORKING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as waiter:
+        assert waiter.stdout is not None
+        stopped = [waiter.pid, int(waiter.stdout.readline())][: 1 + others_too]
+        threading.Event().wait(0.3)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: all(process_state(pid)[:1] == "T" for pid in stopped), "all to be stopped", 10)
+        threading.Event().wait(1)
+        (tmp_path / "state").touch()
+        threading.Event().wait(2)
+        for pid in reversed(stopped):
+            os.kill(pid, signal.SIGCONT)
+        said, _ = waiter.communicate()
+    last = JsonRpc(tmp_path / "ctl", "ovs-vswitchd")
+    assert last.request("quick", []) == "quick"
+    last.close()
+    assert json.loads(said) == dict.fromkeys(["engine", "daemon", "program", "state"], "slow")

@@ -22,7 +22,7 @@ import contextlib
 import itertools
 import json
 import os
-import selectors
+import select
 import signal
 import subprocess
 import time
@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.process.process import Child, plain_environment, process_state
+from pytest_nfvperf.adapters.process.process import Child, Deadline, plain_environment, process_state
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.ports.generator import Ceilings
@@ -148,10 +148,9 @@ class Engine:
         return ""
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
-        until = time.monotonic() + deadline_s
         request_id = self.send(name, deadline_s, **arguments)
         with self._ends_when_interrupted(name):
-            answer = self._answer(until, name, deadline_s)
+            answer = self._answer(name, deadline_s)
         if answer.get("id") != request_id:
             raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
         return check_answer(self, name, answer)
@@ -161,10 +160,10 @@ class Engine:
         number = next(self._ids)
         # A view: what is left of a capture's 100 MB is not copied with every 64 KiB that the pipe takes.
         data = memoryview(json.dumps({"id": number, "cmd": name, **arguments}).encode() + b"\n")
-        until = time.monotonic() + deadline_s
+        deadline = Deadline(deadline_s)
         with self._ends_when_interrupted(name):
             while data:
-                self._wait(self._stdin.fileno(), selectors.EVENT_WRITE, until, name, deadline_s)
+                self._wait(self._stdin.fileno(), select.POLLOUT, deadline, name, deadline_s)
                 try:
                     data = data[os.write(self._stdin.fileno(), data) :]
                 except BlockingIOError:
@@ -176,7 +175,7 @@ class Engine:
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
         self._check_usable()
         with self._ends_when_interrupted(f"the wait for {awaited}"):
-            return self._answer(time.monotonic() + deadline_s, awaited, deadline_s)
+            return self._answer(awaited, deadline_s)
 
     def _check_usable(self) -> None:
         if self._failure is not None:
@@ -209,9 +208,10 @@ class Engine:
             self._kill()
             self._failure = self._failure or "it was closed"
 
-    def _answer(self, until: float, name: str, deadline_s: float) -> dict[str, Any]:
+    def _answer(self, name: str, deadline_s: float) -> dict[str, Any]:
+        deadline = Deadline(deadline_s)
         while b"\n" not in self._received:
-            self._wait(self._stdout.fileno(), selectors.EVENT_READ, until, name, deadline_s)
+            self._wait(self._stdout.fileno(), select.POLLIN, deadline, name, deadline_s)
             chunk = os.read(self._stdout.fileno(), 1 << 20)
             if not chunk:
                 raise self._died(name)
@@ -223,11 +223,9 @@ class Engine:
             raise self._fail(f"it answered {name} with {line[:200]!r}, which is not JSON") from error
         return answer
 
-    def _wait(self, fd: int, events: int, until: float, name: str, deadline_s: float) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(fd, events)
-            if selector.select(max(0.0, until - time.monotonic())):
-                return
+    def _wait(self, fd: int, events: int, deadline: Deadline, name: str, deadline_s: float) -> None:
+        if deadline.wait_ready(fd, events):
+            return
         state = process_state(self.pid)
         raise self._fail(f"it did not answer {name} within {deadline_s:g} s (process state: {state})")
 

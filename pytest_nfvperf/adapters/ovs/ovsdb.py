@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import ovs.db.idl
 import ovs.poller
 
+from pytest_nfvperf.adapters.process.process import Deadline
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 OWNER = "nfvperf"
@@ -70,7 +70,7 @@ class JsonRpc:
         self._id += 1
         text = json.dumps({"method": method, "params": list(params), "id": self._id})
         try:
-            reply = self._exchange(text.encode(), time.monotonic() + deadline_s)
+            reply = self._exchange(text.encode(), Deadline(deadline_s))
         except TimeoutError as error:
             self.close()
             raise DeadlineError(f"waited {deadline_s:g} s for {self._daemon} to answer {method!r}") from error
@@ -84,11 +84,11 @@ class JsonRpc:
             raise RefusedError(f"{self._daemon} refused {method!r}: {reply['error']}")
         return reply["result"]
 
-    def _exchange(self, request: bytes, end: float) -> dict[str, Any]:
+    def _exchange(self, request: bytes, deadline: Deadline) -> dict[str, Any]:
         if self._socket is None:
             self._received = b""
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            connection.settimeout(max(0.001, end - time.monotonic()))
+            connection.settimeout(max(0.001, deadline.left_s))
             try:
                 connection.connect(str(self._path))
             except OSError:
@@ -100,7 +100,8 @@ class JsonRpc:
             raise ConnectionAbortedError("the request was aborted")
         connection.sendall(request)
         while (reply := self._take_reply()) is None:
-            connection.settimeout(max(0.001, end - time.monotonic()))
+            if not deadline.wait_ready(connection.fileno()):
+                raise TimeoutError
             received = connection.recv(_RECEIVE_BYTES)
             if not received:
                 raise ConnectionResetError("the connection was closed")
@@ -200,19 +201,20 @@ class Ovsdb:
         last_seen: Callable[[], str] = lambda: "nothing of it",
     ) -> None:
         """Follow the database until ``done``; DeadlineError with ``last_seen``, TestbedError if a daemon died."""
-        end = time.monotonic() + deadline_s
+        deadline = Deadline(deadline_s)
         while True:
+            late = not deadline.left_s
             self._idl.run()
             if done():
                 return
             self._check_alive()
-            left = end - time.monotonic()
-            if left <= 0:
+            if late:
                 raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {last_seen()}")
             poller = ovs.poller.Poller()
             self._idl.wait(poller)
-            poller.timer_wait(max(1, int(min(left, 0.2) * 1000)))
-            poller.block()
+            with deadline.look(0.2) as seconds:
+                poller.timer_wait(max(1, int(seconds * 1000)))
+                poller.block()
 
     def transact(
         self,
@@ -236,7 +238,7 @@ class Ovsdb:
             TestbedError: the database refused it, or vswitchd died.
             DeadlineError: vswitchd did not apply it in time.
         """
-        end = time.monotonic() + deadline_s
+        deadline = Deadline(deadline_s)
         target = self._commit(change, what, deadline_s, applied)
         meanwhile()
 
@@ -249,7 +251,7 @@ class Ovsdb:
             self.wait(
                 lambda: self.has_root and int(self.root.cur_cfg) >= target,
                 f"ovs-vswitchd to apply {what}",
-                max(0.01, end - time.monotonic()),
+                max(0.01, deadline.left_s),
                 progress,
             )
 

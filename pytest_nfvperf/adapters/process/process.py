@@ -18,6 +18,8 @@ effect.
 from __future__ import annotations
 
 import os
+import re
+import select
 import signal
 import subprocess
 import threading
@@ -39,11 +41,59 @@ NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20
 _FREEZE_DEADLINE_S = 2.0
 _FREEZE_LOOK_S = 0.0005
+_LOOK_S, _STOPPED_S = 1.0, 0.5
+"""A look that takes that much longer than it may is of a process that was stopped."""
 _NOT_FOUND = 127
 """The status of env(1), nsenter(1) and the like when there is no such command."""
+_GIT_KEPT = re.compile(
+    r"GIT_(AUTHOR_|COMMITTER_|SSH|ASKPASS|TERMINAL_PROMPT|PROXY_|SSL_|HTTP_|ALLOW_PROTOCOL|PROTOCOL_FROM_USER)"
+    r"|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)"
+)
+"""Who commits, how other machines are reached, and the files with the same for every repository of this user."""
+_GIT_SETTINGS = re.compile(
+    r"(safe|url|https?|credential|protocol|ssh|user|author|committer)\.|core\.(sshcommand|askpass|gitproxy)$",
+    re.IGNORECASE,
+)
+"""The same as settings in GIT_CONFIG_COUNT, which can also name a repository (core.worktree)."""
 _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
 """Environment variable for the place where DPDK makes its directory ``dpdk/<file prefix>``, even with --in-memory, and
 leaves it behind when killed; without the variable that is in /var/run/dpdk."""
+
+
+class Deadline:
+    """How long a wait may take, without the time in which this process was stopped: Ctrl-Z, a frozen container.
+
+    An answer may have come meanwhile, and whoever owes it may have been frozen, too.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    @contextmanager
+    def look(self, most_s: float = _LOOK_S) -> Iterator[float]:
+        """Around a part of the wait; gives the seconds that it may take."""
+        began, may_take_s = time.monotonic(), min(self.left_s, most_s)
+        try:
+            yield may_take_s
+        finally:
+            took_s = time.monotonic() - began
+            if took_s > may_take_s + _STOPPED_S:
+                self._end += took_s
+
+    def wait_ready(self, descriptor: int, events: int = select.POLLIN) -> bool:
+        """Wait until a descriptor can be read (or as ``events`` says); False if it cannot be by the deadline."""
+        poller = select.poll()
+        poller.register(descriptor, events)
+        while not poller.poll(0):
+            if not self.left_s:
+                return False
+            with self.look() as seconds:
+                poller.poll(1000 * seconds)
+        return True
 
 
 def wait_until(
@@ -57,7 +107,8 @@ def wait_until(
     """Probe until the result is true, and return that.
 
     Args:
-        probe: observes the state; falsy (None, False, empty) means not yet. It may raise to end the wait.
+        probe: observes the state; falsy (None, False, empty) means not yet. It may raise to end the wait. The last one
+            begins after the deadline.
         awaited: the state in words: "ovsdb-server's socket".
         deadline_s: seconds until it gives up.
         interval_s: seconds between probes.
@@ -66,15 +117,17 @@ def wait_until(
     Raises:
         DeadlineError: what was awaited, for how long, and what was last seen.
     """
-    end = time.monotonic() + deadline_s
+    deadline = Deadline(deadline_s)
     while True:
+        late = not deadline.left_s
         seen = probe()
         if seen:
             return seen
-        if time.monotonic() >= end:
+        if late:
             shown = last_seen() if last_seen is not None else repr(seen)
             raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {shown}")
-        time.sleep(interval_s)
+        with deadline.look(interval_s) as seconds:
+            time.sleep(seconds)
 
 
 @contextmanager
@@ -204,12 +257,29 @@ def read_schedstat(task: Path) -> SchedStat:
 
 
 def plain_environment() -> dict[str, str]:
-    """Our environment with the locale C, so that programs print the same for every user.
+    """Our environment with the locale C, so that programs print the same for every user, and of no repository.
 
     apt prints "Hängt ab von:" in German, and numbers have a comma there. LANGUAGE counts unless the locale is "C"
     (gettext's manual), so "C.UTF-8" would not do.
     """
-    return {**{name: value for name, value in os.environ.items() if name != "LANGUAGE"}, "LC_ALL": "C"}
+    ours = {name: value for name, value in os.environ.items() if name != "LANGUAGE"}
+    return {**without_repository(ours), "LC_ALL": "C"}
+
+
+def without_repository(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without the repository that git names to hooks, aliases, `bisect run` and `rebase --exec`.
+
+    GIT_DIR and its siblings say more to git than the directory that we give it. Of GIT_* stay identity and transport.
+    GIT_CONFIG_PARAMETERS is of the one command that got ``git -c``.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or _GIT_KEPT.match(name)}
+    count = environment.get("GIT_CONFIG_COUNT", "")
+    numbers = range(int(count)) if count.isdecimal() else ()
+    settings = [tuple(environment.get(f"GIT_CONFIG_{part}_{n}", "") for part in ("KEY", "VALUE")) for n in numbers]
+    settings = [(key, value) for key, value in settings if _GIT_SETTINGS.match(key)]
+    for number, setting in enumerate(settings):
+        kept |= zip((f"GIT_CONFIG_KEY_{number}", f"GIT_CONFIG_VALUE_{number}"), setting, strict=True)
+    return kept | ({"GIT_CONFIG_COUNT": str(len(settings))} if settings else {})
 
 
 class ManagedProcess:
@@ -354,17 +424,30 @@ def set_session_priority(pid: int, nice: int) -> bool:
 
 def completed(command: Sequence[str], deadline_s: float, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a short command to its end, whatever its status; errors of subprocess.run."""
-    return subprocess.run(
+    with subprocess.Popen(
         command,
-        capture_output=True,
+        stdin=None if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
         env=plain_environment(),
-        timeout=deadline_s,
-        check=False,
-        input=stdin,
         process_group=0,
-    )
+    ) as child:
+        deadline = Deadline(deadline_s)
+        try:
+            while True:
+                try:
+                    with deadline.look() as seconds:
+                        output, errors = child.communicate(stdin, seconds)
+                    return subprocess.CompletedProcess(command, child.returncode, output, errors)
+                except subprocess.TimeoutExpired:
+                    if not deadline.left_s:
+                        raise
+                    stdin = None  # ``communicate`` has it
+        except BaseException:
+            child.kill()
+            raise
 
 
 def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, stdin: str | None = None) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
+import select
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.process.process import Deadline, ManagedProcess, spawn
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
@@ -31,7 +30,6 @@ from pytest_nfvperf.ports.vnf import VnfSpec
 
 _SHOWN_BYTES = 2000
 _READ_BYTES = 1 << 16
-_LOOK_S = 1.0
 _END_S = 1.0
 """From its last output to its end, while the kernel frees its memory."""
 PROGRAM = "dpdk-testpmd"
@@ -83,15 +81,14 @@ class Console:
             DeadlineError: no prompt in time; with the last output.
             TestbedError: the process ended.
         """
-        end = time.monotonic() + deadline_s
+        deadline = Deadline(deadline_s)
         while self._prompt not in self._pending:
-            left_s = end - time.monotonic()
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._reader, selectors.EVENT_READ)
-                readable = selector.select(max(0.0, min(left_s, _LOOK_S)))
+            late = not deadline.left_s
+            with deadline.look() as seconds:
+                readable = select.select([self._reader], [], [], seconds)[0]
             if not readable:
                 meanwhile(len(self._pending))
-                if left_s > 0:
+                if not late:
                     continue
                 printed = self._pending[-_SHOWN_BYTES:].decode(errors="replace")
                 seen = f"{printed!r} (process state: {self._process.state()})"

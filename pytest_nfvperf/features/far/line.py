@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.adapters.process.process import tail
+from pytest_nfvperf.adapters.process.process import Deadline, completed, tail
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.far.server import ALIVE, LEASE_S
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
@@ -55,16 +55,7 @@ def check_version(node: str, host: FarHost) -> None:
     config = ["-F", host.ssh_config] if host.ssh_config else []
     command = ["ssh", *config, *_OPTIONS, host.ssh, shlex.join([host.python, "-c", _PROBE])]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_PROBE_S,
-            check=False,
-            process_group=0,
-            stdin=subprocess.DEVNULL,
-        )
+        done = completed(command, _PROBE_S, stdin="")
     except FileNotFoundError as error:
         raise ConfigError(not_installed("ssh"), key=f"nodes.{node}.ssh") from error
     except subprocess.TimeoutExpired as error:
@@ -166,7 +157,7 @@ class NodeLine:
             with self._sending:
                 self._channel.send(pickle.dumps((number, method, arguments), protocol=4))
             while True:
-                of, *answer = self._channel.receive(deadline_s)
+                of, *answer = self._received(Deadline(deadline_s))
                 if of == number:  # others answer requests that were interrupted
                     return tuple(answer)
         except self._channel.TimeoutError as error:
@@ -176,6 +167,17 @@ class NodeLine:
             raise self._end(f"the far end on {self._host} failed: {str(error).strip().splitlines()[-1]}") from error
         except (EOFError, OSError) as error:
             raise self._connection_lost() from error
+
+    def _received(self, deadline: Deadline) -> tuple[Any, ...]:
+        while True:
+            late = not deadline.left_s
+            try:
+                with deadline.look() as seconds:
+                    message: tuple[Any, ...] = self._channel.receive(seconds)
+                return message
+            except self._channel.TimeoutError:
+                if late:
+                    raise
 
     def close(self) -> None:
         """End the line, and wait until the far end has ended."""

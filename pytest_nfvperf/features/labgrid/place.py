@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest_nfvperf
+from pytest_nfvperf.adapters.process.process import completed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 CLIENT = "labgrid-client"
@@ -74,15 +75,7 @@ def _input_ended(timeout_s: float | None) -> bool:
 
 
 def _call(client: str, *words: str) -> str:
-    done = subprocess.run(
-        [client, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=_CALL_S,
-        check=False,
-    )
+    done = completed([client, *words], _CALL_S, stdin="")
     if done.returncode != 0:
         raise TestbedError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout.strip()
