@@ -13,7 +13,7 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import run, without_repository
 from tests.contexts import register_plugins
 from tests.examples import choose_profile
 from tests.forked_pytest import ForkServer
@@ -21,7 +21,8 @@ from tests.functional.ovs_support import clean_run, started
 from tests.times import CACHE_KEY, kept_files
 
 choose_profile()
-
+for name in os.environ.keys() - without_repository(os.environ).keys():
+    del os.environ[name]  # a hook's, or those of `git rebase --exec make test`: the tests' own git would go there
 
 FORKED = {("-mpytest",): "pytest", ("-m", "pytest_nfvperf.cli.main"): "pytest_nfvperf.cli.main"}
 """How pytester's own runs of pytest begin, and those of nfvperf. ``-m pytest`` is an interpreter of its own."""

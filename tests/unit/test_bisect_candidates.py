@@ -79,6 +79,21 @@ def test_branches_that_parted_are_refused(tree: Path) -> None:
         commit_candidates(tree, "main", "other")
 
 
+def test_a_shallow_clone_that_lacks_what_is_between_is_told(tree: Path, tmp_path: Path) -> None:
+    """Steps: clone the last three commits; then fetch the first without what is between. Verify: neither is a range."""
+    clone, first = tmp_path / "clone", git(tree, "rev-parse", "HEAD~3")
+    git(tree, "tag", "first", first)
+    git(tmp_path, "clone", "-q", "--depth", "3", "--no-tags", f"file://{tree}", str(clone))
+    assert len(commit_candidates(clone, "HEAD~2", "HEAD")) == 3
+    with pytest.raises(ConfigError, match=rf"has no revision '{first}': .*git -C {clone} fetch --unshallow"):
+        commit_candidates(clone, first, "HEAD")
+    git(clone, "fetch", "-q", "--depth", "1", "origin", "tag", "first")
+    with pytest.raises(ConfigError, match=r"lacks commits between --good first and --bad HEAD; .* fetch --unshallow"):
+        commit_candidates(clone, "first", "HEAD")
+    git(clone, "fetch", "-q", "--unshallow")
+    assert len(commit_candidates(clone, "first", "HEAD")) == 4
+
+
 def test_listed_versions_are_called_by_what_sets_them_apart(tmp_path: Path, registry: Registry) -> None:
     old, new, other = prefix(tmp_path / "ovs-3.3"), prefix(tmp_path / "ovs-3.4"), prefix(tmp_path / "b" / "ovs-3.4")
     add_version(str(old), registry, "old")

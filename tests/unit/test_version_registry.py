@@ -9,11 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from toy_ovs import buildable, prefix, repository
+from toy_ovs import buildable, commit, prefix, repository
 
 from pytest_nfvperf.adapters.host.apt import Archive, debian_archives
 from pytest_nfvperf.adapters.machine import reaper
 from pytest_nfvperf.adapters.ovs.installation import is_root, locate
+from pytest_nfvperf.adapters.process.process import plain_environment
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.features.versions import git_build
@@ -336,6 +337,62 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     assert (workshop / "build/made.log").read_text() == "built\nbuilt\n"
     assert not add_version("git:HEAD", registry, source=tree, name="new").new
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
+
+
+def test_the_repository_of_a_hook_is_left_alone(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps: build with what git names to hooks, aliases and `git -c`. Verify: no git of ours goes there."""
+    tree, mine = buildable(tmp_path / "tree"), repository(tmp_path / "mine")
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    before = {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()}
+    told = {"GIT_DIR": mine / ".git", "GIT_WORK_TREE": mine, "GIT_INDEX_FILE": mine / ".git/index", "GIT_PREFIX": "x/"}
+    told |= {"GIT_OBJECT_DIRECTORY": mine / ".git/objects", "GIT_CONFIG_PARAMETERS": f"'core.worktree={mine}'"}
+    told |= {"GIT_CONFIG_COUNT": 2, "GIT_CONFIG_KEY_0": "core.worktree", "GIT_CONFIG_VALUE_0": mine}
+    told |= {"GIT_CONFIG_KEY_1": "safe.directory", "GIT_CONFIG_VALUE_1": "/x", "GIT_SSH_COMMAND": "ssh -p 1"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, str(value))
+
+    assert add_version("git:HEAD~1", registry, source=tree, name="old").version.version == "3.3.0"
+
+    assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
+    assert {name: value for name, value in plain_environment().items() if name in told} == {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "/x",
+        "GIT_SSH_COMMAND": "ssh -p 1",
+    }
+
+
+def test_later_commits_of_a_shallow_clone_are_built(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    tree, clone = buildable(tmp_path / "tree"), tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{tree}", clone], check=True)
+    with pytest.raises(ConfigError, match=rf"has no revision 'HEAD~1': .*git -C {clone} fetch --unshallow"):
+        find_revision(clone, "HEAD~1")
+    assert add_version("git:HEAD", registry, source=clone, name="first").version.version == "3.4.0"
+    commit(tree, "later", version="3.5.0\n")
+    subprocess.run(["git", "fetch", "-q", "--depth", "1", "origin", "HEAD:later"], cwd=clone, check=True)
+    assert add_version("git:later", registry, source=clone).version.version == "3.5.0"
+
+
+def test_what_a_partial_clone_lacks_is_fetched_from_its_remote(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps: add an older version of a clone without its files; then another, when the remote is gone too."""
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    tree, clone = buildable(tmp_path / "tree"), tmp_path / "clone"
+    for setting in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        subprocess.run(["git", "config", setting, "true"], cwd=tree, check=True)
+    commit(tree, "later", version="3.5.0\n")
+    commit(tree, "last", version="3.6.0\n")
+    subprocess.run(["git", "clone", "-q", "--filter=blob:none", f"file://{tree}", clone], check=True)
+    assert add_version("git:HEAD~1", registry, source=clone).version.version == "3.5.0"
+    tree.rename(tmp_path / "moved")
+    with pytest.raises(ConfigError, match=rf"cannot be taken from {clone}, so it was not built: "):
+        add_version("git:HEAD~2", registry, source=clone)
 
 
 def test_workshops_of_trees_that_are_gone_are_removed(

@@ -12,14 +12,12 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
-from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.features.versions.git_build import Revision, find_revision
+from pytest_nfvperf.features.versions.git_build import Revision, find_revision, git, how_to_deepen, shallow_commits
 from pytest_nfvperf.features.versions.origins import GIT, add_version
 from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 
-_GIT_DEADLINE_S = 120.0
 _SHORT = 12
 _OURS = "bisect-"
 """Prefix of the names of versions that a bisection built, and removes."""
@@ -71,12 +69,16 @@ def commit_candidates(source: Path, good: str, bad: str) -> list[Candidate]:
     """The good commit, and those from it to the bad one by first parents. A merge counts as one version.
 
     Raises:
-        ConfigError: no tree of Open vSwitch, an unknown revision, equal or swapped ends, ends on different branches, or
-            uncommitted changes where an end is checked out.
+        ConfigError: no tree of Open vSwitch, an unknown revision, equal or swapped ends, ends on different branches,
+            a shallow clone without what is between, or uncommitted changes where an end is checked out.
     """
     first, last = find_revision(source, good), find_revision(source, bad)
     if first.commit == last.commit:
         raise ConfigError(f"--good {good} and --bad {bad} are the same commit, {first.commit[:_SHORT]}")
+    if shallow_commits(first.tree) & {*_git(first.tree, "rev-list", f"{first.commit}..{last.commit}").split()}:
+        raise ConfigError(
+            f"{first.tree} lacks commits between --good {good} and --bad {bad}; {how_to_deepen(first.tree)}"
+        )
     if not _leads(first.tree, first.commit, last.commit):
         if _leads(first.tree, last.commit, first.commit):
             raise ConfigError(f"--bad {bad} is older than --good {good}: exchange them")
@@ -99,7 +101,7 @@ def _leads(tree: Path, ancestor: str, commit: str) -> bool:
 
 def _git(tree: Path, *arguments: str) -> str:
     try:
-        return run(["git", "-C", str(tree), *arguments], deadline_s=_GIT_DEADLINE_S).strip()
+        return git(tree, *arguments)
     except TestbedError as error:
         said = error.evidence.get("stderr", "").strip() or error.message
         raise ConfigError(f"git cannot list the commits of {tree}: {said}") from error

@@ -1,7 +1,7 @@
 """Open vSwitch built from a git tree at a revision.
 
-The user's tree is only read. A workshop below ``~/.cache/nfvperf/ovs-builds/<key>`` keeps ``tree`` (a clone that shares
-its objects), ``build`` (out of tree) and ``configured`` (the options of a successful configure). So the next revision
+The user's tree is only read. A workshop below ``~/.cache/nfvperf/ovs-builds/<key>`` keeps ``tree`` (which shares its
+objects), ``build`` (out of tree) and ``configured`` (the options of a successful configure). So the next revision
 compiles only its changes (by ccache, if installed). Each revision is installed to a prefix of its own.
 """
 
@@ -43,19 +43,21 @@ def find_revision(source: Path, revision: str) -> Revision:
     _check_tools(("git",))
     top, bare = _top(source)
     try:
-        commit = _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        commit = git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     except TestbedError as error:
+        deepen = f" ({how_to_deepen(top)})" if shallow_commits(top) else ""
         raise ConfigError(
-            f"the tree {top} has no revision {revision!r}: git fetch it, or write a tag, branch or commit that it has"
+            f"the tree {top} has no revision {revision!r}: git fetch it{deepen}, or write a tag, branch or commit that "
+            "it has"
         ) from error
-    missing = [file for file in _SOURCES if not _git(top, "ls-tree", "--name-only", commit, file)]
+    missing = [file for file in _SOURCES if not git(top, "ls-tree", "--name-only", commit, file)]
     if missing:
         raise ConfigError(
             f"{revision!r} of {top} is no tree of Open vSwitch: it has no {' and no '.join(missing)}; name one by "
             "--source"
         )
-    is_checked_out = not bare and commit == _git(top, "rev-parse", "HEAD")
-    changed = _git(top, "status", "--porcelain", "--untracked-files=no") if is_checked_out else ""
+    is_checked_out = not bare and commit == git(top, "rev-parse", "HEAD")
+    changed = git(top, "status", "--porcelain", "--untracked-files=no") if is_checked_out else ""
     if changed:
         raise ConfigError(
             f"{top} has changes that are not committed, which a build of {revision!r} would not have "
@@ -67,13 +69,23 @@ def find_revision(source: Path, revision: str) -> Revision:
 def _top(source: Path) -> tuple[Path, bool]:
     """The top of a directory's tree, and whether it is bare; the top of a bare one is the repository."""
     try:
-        if _git(source, "rev-parse", "--is-bare-repository") == "true":
-            return Path(_git(source, "rev-parse", "--absolute-git-dir")), True
-        return Path(_git(source, "rev-parse", "--show-toplevel")), False
+        if git(source, "rev-parse", "--is-bare-repository") == "true":
+            return Path(git(source, "rev-parse", "--absolute-git-dir")), True
+        return Path(git(source, "rev-parse", "--show-toplevel")), False
     except TestbedError as error:
         raise ConfigError(
             f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_last_lines(error)})"
         ) from error
+
+
+def shallow_commits(tree: Path) -> frozenset[str]:
+    """Commits of a shallow clone whose parents it lacks; empty for other trees."""
+    file = tree / git(tree, "rev-parse", "--git-path", "shallow")
+    return frozenset(file.read_text(encoding="ascii").split()) if file.is_file() else frozenset()
+
+
+def how_to_deepen(tree: Path) -> str:
+    return f"it is a shallow clone: git -C {tree} fetch --unshallow --tags"
 
 
 def build(
@@ -119,14 +131,31 @@ def _check_tools(names: Sequence[str]) -> None:
 
 
 def _check_out(revision: Revision, tree: Path) -> None:
-    """Check the commit out into a clone. It reads objects from the user's tree, so nothing is fetched."""
-    if not (tree / ".git" / "HEAD").is_file():
-        shutil.rmtree(tree, ignore_errors=True)
-        tree.parent.mkdir(parents=True, exist_ok=True)
-        clone = ["clone", "--quiet", "--shared", "--no-checkout", str(revision.tree), str(tree)]
-        run(["git", *clone], deadline_s=_GIT_DEADLINE_S)
-    (tree / ".git" / "index.lock").unlink(missing_ok=True)  # left by a killed build: nobody else works here
-    _git(tree, "checkout", "--quiet", "--force", "--detach", revision.commit)
+    """Check the commit out into a tree that reads objects from the user's, so nothing is fetched.
+
+    What a partial clone lacks comes from its remote. A clone of a shallow one would be a copy without later commits.
+    """
+    source = revision.tree
+    tree.mkdir(parents=True, exist_ok=True)
+    objects = git(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+    git(tree, "init", "--quiet", f"--object-format={git(source, 'rev-parse', '--show-object-format')}")
+    settings = {"remote.origin.url": str(source)}
+    if git(source, "config", "--default", "", "remote.origin.promisor") == "true":
+        settings |= {
+            "remote.lacking.url": git(source, "config", "remote.origin.url"),
+            "remote.lacking.promisor": "true",
+        }
+        settings |= {"core.repositoryFormatVersion": "1", "extensions.partialClone": "lacking"}
+    for setting in settings.items():
+        git(tree, "config", *setting)
+    (tree / ".git/objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
+    (tree / ".git/index.lock").unlink(missing_ok=True)  # left by a killed build: nobody else works here
+    try:
+        git(tree, "checkout", "--quiet", "--force", "--detach", revision.commit)
+    except TestbedError as error:
+        raise ConfigError(
+            f"commit {revision.commit[:12]} cannot be taken from {source}, so it was not built: {_last_lines(error)}"
+        ) from error
 
 
 def _configure(workshop: Path, options: Sequence[str]) -> None:
@@ -156,5 +185,6 @@ def _last_lines(error: TestbedError) -> str:
     return "\n".join(lines[-_QUOTED_LINES:]) or error.message
 
 
-def _git(tree: Path, *arguments: str) -> str:
-    return run(["git", "-C", str(tree), *arguments], deadline_s=_GIT_DEADLINE_S).strip()
+def git(tree: Path, *arguments: str) -> str:
+    """What git says of a tree; TestbedError if it fails. It reads: ``status`` does not refresh the user's index."""
+    return run(["git", "--no-optional-locks", "-C", str(tree), *arguments], deadline_s=_GIT_DEADLINE_S).strip()

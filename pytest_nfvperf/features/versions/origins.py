@@ -12,9 +12,8 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive, unpack_root
 from pytest_nfvperf.adapters.ovs.installation import locate
-from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import find
-from pytest_nfvperf.features.versions.git_build import build, find_revision
+from pytest_nfvperf.features.versions.git_build import build, find_revision, git
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, can_name, checked_name
@@ -165,7 +164,7 @@ def _orphaned(place: Path) -> Iterator[tuple[Path, Path]]:
         if not config.is_file():
             continue
         try:
-            tree = Path(run(["git", "config", "--file", str(config), "remote.origin.url"]).strip())
+            tree = Path(git(workshop, "config", "--file", str(config), "remote.origin.url"))
         except TestbedError:
             continue
         if tree.is_absolute() and not tree.exists():

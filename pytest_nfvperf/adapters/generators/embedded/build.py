@@ -142,7 +142,7 @@ def _check_tools() -> None:
 
 
 def _pkg_config(question: str, module: str, package: str) -> str:
-    shown = _output([_tool("pkg-config"), question, module], 30, dict(os.environ))
+    shown = _output([_tool("pkg-config"), question, module], 30, plain_environment())
     if shown.returncode != 0:
         raise TestbedError(
             f"{module} is missing, which is needed to build {PROGRAM}: {install_hint(package)}",
@@ -173,7 +173,7 @@ def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
 
 
 def _run(command: Sequence[str], what: str) -> None:
-    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"}
+    environment = {**plain_environment(), "PATH": f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"}
     try:
         done = _output(command, _TIMEOUT_S, environment)
     except subprocess.TimeoutExpired as error:
