@@ -31,6 +31,8 @@ FEATURE_COMMANDS = Point[Command]("command")
 
 
 def path_like(text: str) -> Path:
+    if text == "-":
+        raise argparse.ArgumentTypeError("'-' would be a file of that name: write /dev/stdout, or ./-")
     return Path(expanded(text))
 
 

@@ -46,6 +46,43 @@ def test_what_a_link_points_at_is_written(tmp_path):
     assert (tmp_path / "target").read_bytes() == b"new"
 
 
+def test_what_is_no_file_of_one_name_is_written_into(tmp_path):
+    """Steps: write to a FIFO, to a device, to one of two names of a file. Verify: each is what it was."""
+    fifo, device, one, two = (tmp_path / name for name in ("fifo", "device", "one", "two"))
+    os.mkfifo(fifo)
+    device.symlink_to("/dev/null")
+    one.write_text("old")
+    two.hardlink_to(one)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+
+    for path in (fifo, device, one):
+        write_whole(path, "new")
+
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert (fifo.is_fifo(), device.is_char_device(), two.read_text()) == (True, True, "new")
+    assert {*tmp_path.iterdir()} == {fifo, device, one, two}
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path, "new")
+
+
+def test_the_file_of_somebody_else_stays_theirs(tmp_path):
+    path = tmp_path / "page"
+    path.write_text("old")
+    os.chown(path, 12345, 23456)
+    write_whole(path, "new")
+    assert (path.read_text(), path.stat().st_uid, path.stat().st_gid) == ("new", 12345, 23456)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "file"])
+def test_standard_output_is_not_begun_anew(tmp_path, name):
+    code = "import sys; from pathlib import Path; from pytest_nfvperf.adapters.process.outputs import write_whole\n"
+    code += "print('before'); write_whole(Path(sys.argv[1]), 'page\\n'); print('after')"
+    with (tmp_path / "file").open("w") as output:
+        subprocess.run([sys.executable, "-c", code, name], cwd=tmp_path, stdout=output, check=True)
+    assert (tmp_path / "file").read_text() == "before\npage\nafter\n"
+
+
 @pytest.mark.parametrize("error", [errno.EBUSY, errno.EXDEV, errno.EPERM])
 def test_a_file_that_cannot_be_replaced_is_written_in_place(tmp_path, monkeypatch, error):
     path = tmp_path / "page"

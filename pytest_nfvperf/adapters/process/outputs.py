@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,31 +22,63 @@ itself may still be writable."""
 def write_whole(path: Path, data: str | bytes) -> None:
     """Write a file so that nobody ever reads half of it; OSError leaves the old content.
 
-    A new file replaces the old one. If that is impossible, as for a bind-mounted file, the old one is overwritten, and
-    gets its old content back if the disk is full. Links are followed; text is written in UTF-8.
+    A new file replaces the old one, and gets its owner and mode. Links are followed; text is written in UTF-8.
+
+    What is no file of one name (a device, a FIFO, a standard stream, a file with hard links) is written into, as a
+    shell's ``>`` does. So is one that cannot be replaced, as a bind mount; it gets its old content back if the disk is
+    full.
     """
     content = data if isinstance(data, bytes) else data.encode("utf-8")
-    path = path.resolve()
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    old = path.stat() if path.exists() else None
+    if old is None or (stat.S_ISREG(old.st_mode) and old.st_nlink == 1 and _stream(old) is None):
+        try:
+            _replace(path.resolve(), content, old)
+            return
+        except OSError as error:
+            if error.errno not in _NOT_REPLACEABLE or old is None:
+                raise
+    before = path.read_bytes() if path.is_file() else b""
     try:
-        try:
-            fresh.write_bytes(content)
-            if path.exists():
-                shutil.copymode(path, fresh)
-            fresh.replace(path)
-        finally:
-            with suppress(OSError):
-                fresh.unlink(missing_ok=True)
-    except OSError as error:
-        if error.errno not in _NOT_REPLACEABLE or not path.is_file():
-            raise
-        before = path.read_bytes()
-        try:
-            path.write_bytes(content)
-        except OSError:
+        with os.fdopen(_opened(path, old), "wb") as file:
+            file.write(content)
+    except OSError:
+        if before:
             with suppress(OSError):
                 path.write_bytes(before)
-            raise
+        raise
+
+
+def _replace(path: Path, content: bytes, old: os.stat_result | None) -> None:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_bytes(content)
+        if old is not None:
+            os.chown(fresh, old.st_uid, old.st_gid)
+            fresh.chmod(stat.S_IMODE(old.st_mode))
+        fresh.replace(path)
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def _stream(old: os.stat_result) -> int | None:
+    """Standard output or error, if that is what was found."""
+    for stream in (1, 2):
+        with suppress(OSError):  # it is closed
+            if os.path.samestat(old, os.fstat(stream)):
+                return stream
+    return None
+
+
+def _opened(path: Path, old: os.stat_result) -> int:
+    """A descriptor of what is there. A stream is not opened again: a socket cannot be, and a file begins anew.
+
+    Without O_CREAT, which the kernel refuses for what is somebody else's in /tmp (proc(5), protected_regular).
+    """
+    if (stream := _stream(old)) is None:
+        return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    sys.stdout.flush()
+    return os.dup(stream)
 
 
 class SteadyOutput:

@@ -216,6 +216,10 @@ def _profile(arguments: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from error
     registry, workload = Registry(), ProfileWorkload(topology, traffic, arguments.frames)
     places = [resolve_version(NamedOvs(name, name), registry).prefix for name in names]
+    try:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output {arguments.output} cannot be a directory: {error.strerror}") from error
     found = [profile_functions(name, place, workload) for name, place in zip(names, places, strict=True)]
     if len(found) == 1:
         lines = profile_lines(found[0], arguments.most)
@@ -231,7 +235,6 @@ def _write(directory: Path, found: list[FunctionProfile]) -> list[Path]:
     """Write folded stacks and a flame graph of each version; the second's is coloured by the difference."""
     written = []
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         for number, profile in enumerate(found):
             stem = profile.name.strip("/").replace("/", "-").replace(":", "-")
             picture = function_flame_graph(profile, found[0] if number else None)
