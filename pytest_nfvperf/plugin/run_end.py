@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a run measures: say so at once, end soon, write the report, leave nothing behind.
+"""Ctrl-C, SIGTERM and SIGHUP while a run measures: say so at once, end soon, write the report, leave nothing behind.
 
 The first signal kills what the run has started on the machine, and interrupts the main thread. The usual end follows,
 but no step of it may take long. A running soak is asked to end instead, because its verdict counts. A second Ctrl-C
@@ -38,7 +38,7 @@ GIVE_UP_S = 3.0
 """A test that goes on this long, although interrupted again and again, ends with the process, without a report."""
 _FIRST_REMINDER_S, _REMINDER_S = 0.5, 0.2
 _HYPOTHESIS = "hypothesispytest"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 STOPPING_KEY = pytest.StashKey["Stopping"]()
 
 
@@ -120,20 +120,25 @@ class Stopping:
         self._before: dict[signal.Signals, Any] = {}
 
     def install(self) -> None:
-        """Take the signals, unless they are taken. Only the main thread can."""
+        """Take the signals, unless they are taken. Only the main thread can. An ignored SIGHUP stays so: nohup(1)."""
         if self._before:
             return
         with suppress(ValueError):  # in another thread: signals do what they did
-            for number, handler in zip(_SIGNALS, (self._on_signal, self._on_signal, self._on_alarm), strict=True):
-                self._before[number] = signal.signal(number, handler)
+            for number in _SIGNALS:
+                if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                    handler = self._on_alarm if number == signal.SIGALRM else self._on_signal
+                    self._before[number] = signal.signal(number, handler)
         self._terminal = _terminal(self._config)
 
     def uninstall(self) -> None:
-        """Restore the handlers. In a run that was asked to stop, Ctrl-C keeps ending it at once."""
+        """Restore the handlers. In a run that was asked to stop Ctrl-C keeps ending it at once.
+
+        SIGHUP goes on changing nothing there: the kernel and the shell each send one.
+        """
         for number, handler in self._before.items():
             if number == signal.SIGALRM:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            if not (self.signal_name and number == signal.SIGINT):
+            if not (self.signal_name and number in {signal.SIGINT, signal.SIGHUP}):
                 signal.signal(number, handler)
         self._before.clear()
 

@@ -1,8 +1,9 @@
-"""Ctrl-C and SIGTERM end a run in time and in order: on a simulated DUT, whose trials take their time."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run in time and in order: on a simulated DUT, whose trials take their time."""
 
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -68,6 +69,21 @@ def test_end(phy2phy, search, slow):
     {ONE_TRIAL}
 """
 
+PRINTING = f"""
+@pytest.fixture
+def prints():
+    yield
+    try:
+        print("never shown", flush=True)
+    finally:
+        open("ended", "w").close()
+
+def test_end(phy2phy, search, prints):
+    print("long", flush=True)
+    while True:
+        {ONE_TRIAL}
+"""
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -76,21 +92,26 @@ def start(pytester: pytest.Pytester) -> Iterator[Start]:
     """Starts a run in a process group of its own, and returns once a test has printed "long"."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(suite: str, *arguments: str, until: str = "long") -> subprocess.Popen[str]:
+    def run(
+        suite: str,
+        *arguments: str,
+        until: str = "long",
+        signals: str = "--default-signal=INT,HUP",
+        stdout: int = subprocess.PIPE,
+    ) -> subprocess.Popen[str]:
         make_project(pytester, HEADER + suite, CONFTEST + WIRING)
         process = subprocess.Popen(
-            ["env", "--default-signal=INT", sys.executable, "-m", "pytest", "mine", "-s", *arguments],
+            ["env", signals, sys.executable, "-m", "pytest", "mine", "-s", *arguments],
             cwd=pytester.path,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_ADDOPTS": ""},
         )
         started.append(process)
-        assert process.stdout is not None
-        assert any(until in line for line in process.stdout)
+        assert process.stdout is None or any(until in line for line in process.stdout)
         return process
 
     yield run
@@ -110,6 +131,7 @@ TERM_MORE = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=MORE)]
     [
         pytest.param(TRIALS, signal.SIGINT, id="trials-SIGINT"),
         pytest.param(TRIALS, signal.SIGTERM, id="trials-SIGTERM", marks=MORE),
+        pytest.param(TRIALS, signal.SIGHUP, id="trials-SIGHUP"),
         pytest.param(STUBBORN.replace("MANY", "3"), signal.SIGINT, id="stubborn-SIGINT", marks=MORE),
         pytest.param(STUBBORN.replace("MANY", "3"), signal.SIGTERM, id="stubborn-SIGTERM"),
     ],
@@ -123,7 +145,7 @@ def test_a_run_that_is_asked_to_stop_says_so_and_writes_its_report(
     output, _ = process.communicate(timeout=20)
 
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    who = "Ctrl-C" if number is signal.SIGINT else "SIGTERM"
+    who = "Ctrl-C" if number is signal.SIGINT else number.name
     assert f"\nstopping: {who}; what was started is taken down, the report is being written" in output
     assert "Traceback" not in output
     assert records(pytester.path, "run_end")[-1]["data"]["exit_status"] == pytest.ExitCode.INTERRUPTED
@@ -170,6 +192,34 @@ def test_sigterm_once_more_changes_nothing(pytester: pytest.Pytester, start: Sta
     assert (pytester.path / "reports" / "latest" / "report.html").exists()
 
 
+def test_a_closed_terminal_changes_nothing_where_sighup_is_ignored(pytester: pytest.Pytester, start: Start) -> None:
+    """As nohup(1) does."""
+    process = start(TRIALS.replace("while True", "for _ in range(2)"), signals="--ignore-signal=HUP")
+    process.send_signal(signal.SIGHUP)
+    output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == pytest.ExitCode.OK, output
+    assert "stopping: " not in output
+
+
+def test_what_a_run_made_is_taken_down_without_its_terminal(pytester: pytest.Pytester, start: Start) -> None:
+    """Steps: close the terminal, which answers each write with EIO then, at two signals: of the kernel, of the shell.
+    Verify: fixtures that print at their end have ended, and there is a report."""
+    terminal, ours = pty.openpty()
+    process = start(PRINTING, stdout=ours, until="")
+    os.close(ours)
+    while b"long" not in os.read(terminal, 1 << 16):
+        pass
+    os.close(terminal)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+
+    assert process.wait(20) == pytest.ExitCode.INTERRUPTED
+    assert (pytester.path / "ended").exists()
+    assert records(pytester.path, "run_end")[-1]["data"]["exit_status"] == pytest.ExitCode.INTERRUPTED
+    assert (pytester.path / "reports" / "latest" / "report.html").exists()
+
+
 def test_a_test_that_does_not_end_is_ended(start: Start) -> None:
     process = start(STUBBORN.replace("MANY", "1000"))
     process.send_signal(signal.SIGTERM)
@@ -189,11 +239,14 @@ def test_a_run_that_measures_nothing_keeps_its_signals(pytester: pytest.Pytester
     assert "stopping" not in output
 
 
-@pytest.mark.parametrize("number", INT_MORE)
+@pytest.mark.parametrize("number", [*INT_MORE, signal.SIGHUP])
 def test_workers_stop_with_their_controller(pytester: pytest.Pytester, start: Start, number: signal.Signals) -> None:
-    """The controller has the terminal and hears the signal; its worker ends and leaves its evidence."""
+    """The controller has the terminal and hears the signal; its worker ends and leaves its evidence.
+
+    A terminal that closes tells all processes of its group.
+    """
     process = start(TRIALS, "-n", "1", "-v", until="PASSED")
-    process.send_signal(number)
+    (os.killpg if number is signal.SIGHUP else os.kill)(process.pid, number)
     output, _ = process.communicate(timeout=20)
 
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output

@@ -36,7 +36,7 @@ from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 T = TypeVar("T")
 _ASKING = (signal.SIGINT, signal.SIGTERM)
-_HELD = (*_ASKING, signal.SIGALRM)
+_HELD = (*_ASKING, signal.SIGHUP, signal.SIGALRM)
 NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20
 _FREEZE_DEADLINE_S = 2.0
@@ -137,7 +137,8 @@ def deferred_signals() -> Iterator[None]:
         yield
         return
     deferred: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: deferred.append(number)) for number in _HELD}
+    held = [number for number in _HELD if signal.getsignal(number) is not signal.SIG_IGN]  # children inherit that
+    before = {number: signal.signal(number, lambda number, _: deferred.append(number)) for number in held}
     try:
         yield
     finally:
