@@ -366,6 +366,36 @@ def test_pcapng_of_both_byte_orders_with_simple_packets_and_unknown_blocks(tmp_p
     assert rows(path) == rows(written(tmp_path, first, second))
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_obsolete_packet_blocks_are_frames(tmp_path: Path, order: str):
+    first, second = (bytes(packet) for packet in gtp_u()[:2])
+    head = struct.pack(f"{order}HHIIII", 1, 0xFFFF, 0, 0, len(second), len(second))
+    path = tmp_path / "old.pcapng"
+    path.write_bytes(pcapng(order, enhanced(order, first), block(order, 2, head + second), links=(1, 1)))
+
+    assert rows(path) == rows(written(tmp_path, first, second))
+
+
+@pytest.mark.parametrize("kind", [0xBAD, 0x40000BAD, 0x204, 8, 77])
+def test_a_block_that_may_hold_frames_is_refused(tmp_path: Path, kind: int):
+    """Custom blocks, sysdig's events, ARINC 429, and what nobody knows yet."""
+    path = tmp_path / "other.pcapng"
+    path.write_bytes(pcapng("<", enhanced("<", bytes(gtp_u()[0])), block("<", kind, bytes(8))))
+
+    assert f"has a block of type {kind:#x}, which may hold frames" in refusal(path)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_kuznetzovs_form_of_pcap_is_read(tmp_path: Path, order: str):
+    frames = [bytes(packet) for packet in gtp_u()[:2]]
+    header = struct.pack(f"{order}IHHiIII", 0xA1B2CD34, 2, 4, 0, 0, 65535, 1)
+    path = tmp_path / "old.pcap"
+    heads = [struct.pack(f"{order}IIIIIHBx", 0, 0, len(frame), len(frame), 2, 8, 0) for frame in frames]
+    path.write_bytes(header + b"".join(head + frame for head, frame in zip(heads, frames, strict=True)))
+
+    assert rows(path) == rows(written(tmp_path, *frames))
+
+
 def test_a_second_section_describes_its_interfaces_anew(tmp_path: Path):
     first, second = (bytes(packet) for packet in gtp_u()[:2])
     path = tmp_path / "two.pcapng"

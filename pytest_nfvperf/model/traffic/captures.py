@@ -85,20 +85,23 @@ class _CaptureReader:
         )
 
 
-_PCAP_MAGICS = {b"\xa1\xb2\xc3\xd4": ">", b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\x3c\x4d": ">", b"\x4d\x3c\xb2\xa1": "<"}
-"""Microseconds, then nanoseconds; the byte order of what follows."""
+_PCAP_HEADS = {0xA1B2C3D4: 16, 0xA1B23C4D: 16, 0xA1B2CD34: 24}
+"""Microseconds, nanoseconds, and Kuznetzov's form: bytes in front of the frame."""
+_PCAP_MAGICS = {struct.pack(f"{order}I", magic): (order, head) for magic, head in _PCAP_HEADS.items() for order in "<>"}
 _PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
-_PACKET_BLOCKS = {3: 4, 6: 20}
-"""Simple and enhanced: bytes in front of the frame."""
+_PACKET_BLOCKS = {2: 20, 3: 4, 6: 20}
+"""Obsolete, simple and enhanced: bytes in front of the frame."""
+_FRAMELESS_BLOCKS = {4, 5, 9, 10, 0x80000001, 0x0A0D0D0A}
+"""Names, statistics, journal entries, secrets, macOS's processes, and the head of a section, which hold no frames."""
 _LONGEST_RECORD = 1 << 24
 
 
-def _frames_of_pcap(reader: _CaptureReader, order: str) -> Iterator[_FileFrame]:
+def _frames_of_pcap(reader: _CaptureReader, order: str, head_bytes: int) -> Iterator[_FileFrame]:
     header = reader.read(20, "its header")
     (network,) = struct.unpack_from(f"{order}I", header, 16)
     fcs = (network >> 28) * 2 if network & 0x04000000 else 0
-    while head := reader.read_or_end(16, "the head of a frame"):
-        _, _, captured, length = struct.unpack(f"{order}IIII", head)
+    while head := reader.read_or_end(head_bytes, "the head of a frame"):
+        _, _, captured, length = struct.unpack_from(f"{order}IIII", head)
         yield _whole_frame(reader, network & 0xFFFF, reader.read(_sane(reader, captured), "a frame"), length, fcs)
 
 
@@ -134,6 +137,11 @@ def _frames_of_pcapng(reader: _CaptureReader) -> Iterator[_FileFrame]:
             interfaces.append(_interface(reader, body, order))
         elif kind in _PACKET_BLOCKS:
             yield _packet(reader, kind, body, order, interfaces)
+        elif kind not in _FRAMELESS_BLOCKS:
+            raise reader.error(
+                f"has a block of type {kind:#x}, which may hold frames that cannot be read: write the others alone, as "
+                f"'editcap -F pcap {reader.name} frames.pcap' does"
+            )
         kind_bytes = reader.read_or_end(4, "the head of a block")
 
 
@@ -156,12 +164,12 @@ def _interface(reader: _CaptureReader, body: bytes, order: str) -> tuple[int, in
 def _packet(
     reader: _CaptureReader, kind: int, body: bytes, order: str, interfaces: Sequence[tuple[int, int, int]]
 ) -> _FileFrame:
-    """The frame of an enhanced packet block, or of a simple one, which is of the first interface."""
+    """The frame of an enhanced packet block, an obsolete one, or a simple one, which is of the first interface."""
     head = _PACKET_BLOCKS[kind]
     if len(body) < head:
         raise reader.truncated("a frame")
-    if kind == 6:
-        number, _, _, captured, length = struct.unpack_from(f"{order}IIIII", body)
+    if kind != 3:
+        number, captured, length = struct.unpack_from(f"{order}{'I8xII' if kind == 6 else 'H10xII'}", body)
     else:
         number, (length,) = 0, struct.unpack_from(f"{order}I", body)
         captured = min(length, (interfaces[0][1] if interfaces else 0) or length)
@@ -197,7 +205,7 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
     pcapng = magic == _PCAPNG_MAGIC
     frames = list[bytes]()
     links, cut, total = Counter[int](), Counter[tuple[int, int]](), 0
-    for frame in _frames_of_pcapng(reader) if pcapng else _frames_of_pcap(reader, _PCAP_MAGICS[magic]):
+    for frame in _frames_of_pcapng(reader) if pcapng else _frames_of_pcap(reader, *_PCAP_MAGICS[magic]):
         links[frame.link] += 1
         if len(frame.data) < frame.length:
             cut[len(frame.data), frame.length] += 1
