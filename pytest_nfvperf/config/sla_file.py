@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
+from pytest_nfvperf.config.units import FRAME_RATE, LOOK_ALIKES, RATIO, UnitError, quantity
 from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
@@ -40,7 +40,7 @@ _FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 BASELINE = "baseline"
 """What a share is of: the same figure in the run that --nfv-baseline names."""
-_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
+_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "=="}
 
 
 class RuleModel(Strict):
@@ -191,7 +191,8 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
         written, known = text.strip(), listed(OPERATORS)
         if not operator:
             raise ValueError(f"'{written}' has no operator: write e.g. '>= {written}' (operators: {known})")
-        meant = _OPERATOR_SLIPS.get(operator)
+        plain = operator.translate(LOOK_ALIKES)
+        meant = _OPERATOR_SLIPS.get(plain, plain if plain in OPERATORS else None)
         instead = f"'{meant} {written.removeprefix(operator).strip()}'" if meant else f"e.g. '{kind.example}'"
         raise ValueError(f"'{written}' has unknown operator '{operator}': write {instead} (operators: {known})")
     cores = budget_of(str(at)) if kind.line_ratio else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -82,8 +83,18 @@ _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s
 _SEPARATED = re.compile(r"[+-]?\d[\d,._'\u2019 \u00a0\u2009\u202f]*\d")
 """Digits, and whatever people write between thousands or before decimals."""
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)
-_SPELLINGS = {"µs": "us", "sec": "s", "seconds": "s", "byte": "bytes", "B": "bytes", "packets": "frames"}  # noqa: RUF001
+_SPELLINGS = {"sec": "s", "seconds": "s", "byte": "bytes", "B": "bytes", "packets": "frames"}
 _PREFIXES = {"m": "milli", "u": "micro", "n": "nano"}
+_BITS = re.compile(r"(?P<prefix>[kKMGT]?)((?P<byte>[Bb]ytes?|B)|[Bb]its?|b)(ps|/s)")
+LOOK_ALIKES = str.maketrans(
+    {chr(0xFEE0 + letter): chr(letter) for letter in range(0x21, 0x7F)}  # full width
+    | dict(zip("\u00b5\u03bc\u2212\u2013\u2011\u212a", "uu---K", strict=True))  # both mu, minus, dashes, Kelvin
+    | dict(zip("\u041c\u039c\u041a\u039a\u0422\u03a4\u0440\u0455\u0441", "MMKKTTpsc", strict=True))  # Cyrillic, Greek
+    | dict.fromkeys("\u2265\u2267\u2a7e", ">=")
+    | dict.fromkeys("\u2264\u2266\u2a7d", "<=")
+    | dict.fromkeys("\u200b\u2060\ufeff\u00ad", "")  # of no width
+)
+"""What is written here, by what looks so."""
 
 
 class UnitError(ValueError):
@@ -103,9 +114,14 @@ def quantity(text: object, wanted: Dimension, name: str = "the value") -> float:
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise UnitError(f"{text!r} is not {wanted.noun}: write e.g. '{wanted.example}'")
-    shown = str(text).strip()
+    shown = " ".join(str(text).split())
     if separated := _refused_separators(shown):
         raise UnitError(separated)
+    if odd := next((letter for letter in shown if not letter.isascii()), ""):
+        if (plain := shown.translate(LOOK_ALIKES)).isascii():
+            quantity(plain, wanted, name)
+        instead = f"'{plain}'" if plain.isascii() else f"e.g. '{wanted.example}'"
+        raise UnitError(f"'{shown}' has '{odd}' ({unicodedata.name(odd, ascii(odd))}): write {instead}")
     match = _QUANTITY.fullmatch(shown)
     if match is None and not _NOT_FINITE.fullmatch(shown):
         raise UnitError(f"'{shown}' is not {wanted.noun}: {name} is a number and a unit, e.g. '{wanted.example}'")
@@ -153,6 +169,8 @@ def _convert(number: float, unit: str | None, wanted: Dimension, name: str, show
 
 def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
     number = shown.removesuffix(unit).strip()
+    if rate := _BITS.fullmatch(unit):
+        return _spelt_bit_rate(shown, float(number), rate, wanted)
     same = _SPELLINGS.get(unit) or next((known for known in wanted.units if known.lower() == unit.lower()), None)
     if same is not None and same in wanted.units:
         prefix = _PREFIXES.get(unit[0]) if unit[1:] == same[1:] else None
@@ -163,6 +181,15 @@ def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
         unit, [name for every in DIMENSIONS for name in every.units]
     )
     return f"'{shown}' has unknown unit '{unit}'{hint}: {wanted.noun} is written in {units}, e.g. '{wanted.example}'"
+
+
+def _spelt_bit_rate(shown: str, number: float, unit: re.Match[str], wanted: Dimension) -> str:
+    """What to write for MBps, Gbit/s and the like: a byte has eight bits."""
+    if wanted.base != BIT_RATE.base:
+        return f"'{shown}' is {BIT_RATE.noun}, not {wanted.noun}: write e.g. '{wanted.example}'"
+    bits, counted = (8, "bytes") if unit["byte"] else (1, "bits")
+    bps = number * bits * BIT_RATE.units[f"{unit['prefix'].replace('K', 'k')}bps"]
+    return f"'{shown}' is in {counted} a second: write '{shortest(bps, BIT_RATE)}'"
 
 
 def shortest(value: float, dimension: Dimension) -> str:

@@ -85,6 +85,8 @@ SLIPS = [
     ("ndr", "4 Mpps", None, "'4 Mpps' has no operator: write e.g. '>= 4 Mpps' (operators: >=, <=, ==, >, <)"),
     ("ndr", "=> 4 Mpps", None, "'=> 4 Mpps' has unknown operator '=>': write '>= 4 Mpps'"),
     ("ndr", "≥ 4 Mpps", None, "has unknown operator '≥': write '>= 4 Mpps'"),
+    ("ndr", "\uff1e\uff1d 4 Mpps", None, "write '>= 4 Mpps'"),
+    ("ndr", "\u2a7d4 Mpps", None, "write '<= 4 Mpps'"),
     ("ndr", "~ 4 Mpps", None, "has unknown operator '~': write e.g. '>= 4 Mpps'"),
     ("ndr", ">= 4", None, "'4' has no unit: write '4 Mpps' for ndr"),
     ("ndr", ">= 4 mpps", None, "'4 mpps' is milli: write '4 Mpps'"),
