@@ -94,6 +94,11 @@ def resumed_name(config: pytest.Config) -> str:
     return config.stash.get(NAME_KEY, "")
 
 
+def evidence_id(config: pytest.Config, run_dir: Path) -> str:
+    """The run's id in each of its records. A resumed run keeps its own, whatever its directory is called by now."""
+    return config.stash[EARLIER_KEY].run_id if EARLIER_KEY in config.stash else run_dir.name
+
+
 def send_earlier_run(config: pytest.Config, workerinput: MutableMapping[str, Any], *, far: bool) -> None:
     """Tell a worker which evidence to resume. A worker that replaces another must not resume files of its own run.
 

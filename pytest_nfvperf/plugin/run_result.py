@@ -40,7 +40,7 @@ from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, T
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.plugin.output import EndParts, Terminal, is_left_to_host, leave_to_host, other_results, parts_of
-from pytest_nfvperf.plugin.resume import resumed_name
+from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
 from pytest_nfvperf.plugin.run_state import (
     MISTAKE,
     NOT_LATEST,
@@ -124,9 +124,9 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
     state.conclusion, state.refused = conclude_run(RunFacts(never, status, reason)), True
     try:
         if resumed_name(config):
-            _write_end(_end_file(config, run_dir, REFUSED), status, reason)
+            _write_end(config, _end_file(config, run_dir, REFUSED), status, reason)
         elif nfv is None:
-            _write_end(run_dir / EVIDENCE, status, reason)
+            _write_end(config, run_dir / EVIDENCE, status, reason)
         else:
             nfv.selected = selected
             _ = nfv.recorder
@@ -151,7 +151,7 @@ def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) 
     file = _end_file(config, run_dir, CONTROLLER if distributes else "")
     if distributes:
         with parts.isolated("the evidence cannot say how the run ended"):
-            _write_end(file, exitstatus, reason)
+            _write_end(config, file, exitstatus, reason)
     _decide(session, run_dir, state, {file.name: RunEndData(exitstatus, 0.0, {}, reason)})
     if state.evidence is not None and state.conclusion is not None:
         for exporter in other_results(config):
@@ -169,7 +169,7 @@ def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str)
     reason = f"stopped by {signal_name} while the report was written: every test had ended"
     file, status = _end_file(session.config, run_dir, STOPPED), int(pytest.ExitCode.INTERRUPTED)
     with parts_of(session.config).isolated("the evidence cannot say how the run ended"):
-        _write_end(file, status, reason)
+        _write_end(session.config, file, status, reason)
     _decide(session, run_dir, state, {file.name: RunEndData(status, 0.0, {}, reason)})
     return True
 
@@ -239,9 +239,9 @@ def _reported_facts(node_id: str, state: RunState) -> TestFacts | None:
     return TestFacts(storable(node_id), status=status, cause=cause, reason=state.reported[node_id].get(REASON, ""))
 
 
-def _write_end(file: Path, exitstatus: int, reason: str) -> None:
+def _write_end(config: pytest.Config, file: Path, exitstatus: int, reason: str) -> None:
     process = file.stem.removeprefix("evidence").removeprefix("-")
-    recorder = Recorder(file.parent.name, [EvidenceWriter(file)], SystemClock(), process)
+    recorder = Recorder(evidence_id(config, file.parent), [EvidenceWriter(file)], SystemClock(), process)
     recorder.emit(RunEndData(exitstatus, 0.0, {}, reason))
     recorder.close()
 

@@ -31,7 +31,7 @@ from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.far_files import SendFiles
 from pytest_nfvperf.plugin.output import RESULT_LINES, other_results, say, terminal_of
-from pytest_nfvperf.plugin.resume import resumed_name
+from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
 from pytest_nfvperf.plugin.worker_channel import OBSERVED, ROOM, TESTBED, channel_of
@@ -102,6 +102,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         allure_dir = config.getoption("--alluredir", None)
         sinks.append(SendFiles(channel, evidence_file(run_dir, worker), run_dir, allure_dir))
     session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks, traffic)
+    session.run_id = evidence_id(config, run_dir)
     if options.compare is not None:
         deploy = FreshDeployer(session)
         session.comparison = Comparison(

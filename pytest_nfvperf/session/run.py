@@ -179,6 +179,7 @@ class NfvSession:
         time_limit: of the run, from now on. ``not_begun``: how many tests it kept from being begun.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
         comparison: None unless the run compares sides.
+        run_id: of each record.
         resumes: evidence files of killed processes whose run this one continues.
     """
 
@@ -215,6 +216,7 @@ class NfvSession:
         self.not_for_testbed: dict[str, tuple[str, ...]] = {}
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
+        self.run_id = run_dir.name
         self.resumes: tuple[str, ...] = ()
         self.machine = RigProvider(backend, exclusive=options.compare is not None)
         self._progress, self._sinks = progress, tuple(sinks)
@@ -242,7 +244,7 @@ class NfvSession:
         if self.options.plan:
             return Recorder("plan", [], self.backend.clock)
         writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
-        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
+        recorder = Recorder(self.run_id, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
         self._emit_run_data(recorder)
         return recorder
 

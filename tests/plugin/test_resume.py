@@ -78,6 +78,22 @@ def test_what_ended_is_taken_over_and_the_rest_measured(run: Run, pytester: pyte
     assert "Killed" not in conclusion.headline
 
 
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.thorough("the same by a worker"))])
+def test_a_run_under_another_name_goes_on_as_itself(
+    run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    """Steps: resume a copy, then by a profile that is refused. Verify: it can be read, and has one id."""
+    known = read_run(pytester.path / LATEST).run_id
+    restored = (pytester.path / LATEST).resolve().rename(pytester.path / "restored")
+
+    assert run("--nfv-resume", str(restored), *workers).ret == 0
+    evidence = read_run(restored)
+    assert (evidence.run_id, conclude(evidence).exit_status, len(evidence.tests)) == (known, 0, 5)
+    (pytester.path / SLA).write_text("rules: of another schema\n")
+    assert run("--nfv-resume", str(restored), *workers).ret == 4
+    assert read_run(restored).run_id == known
+
+
 def test_a_second_time_nothing_is_left_to_measure(run: Run, pytester: pytest.Pytester) -> None:
     run("--nfv-resume", str(LATEST))
     again = run("--nfv-resume", str(LATEST))
