@@ -86,15 +86,13 @@ _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECA
 _SPELLINGS = {"sec": "s", "seconds": "s", "byte": "bytes", "B": "bytes", "packets": "frames"}
 _PREFIXES = {"m": "milli", "u": "micro", "n": "nano"}
 _BITS = re.compile(r"(?P<prefix>[kKMGT]?)((?P<byte>[Bb]ytes?|B)|[Bb]its?|b)(ps|/s)")
-LOOK_ALIKES = str.maketrans(
-    {chr(0xFEE0 + letter): chr(letter) for letter in range(0x21, 0x7F)}  # full width
-    | dict(zip("\u00b5\u03bc\u2212\u2013\u2011\u212a", "uu---K", strict=True))  # both mu, minus, dashes, Kelvin
-    | dict(zip("\u041c\u039c\u041a\u039a\u0422\u03a4\u0440\u0455\u0441", "MMKKTTpsc", strict=True))  # Cyrillic, Greek
-    | dict.fromkeys("\u2265\u2267\u2a7e", ">=")
-    | dict.fromkeys("\u2264\u2266\u2a7d", "<=")
-    | dict.fromkeys("\u200b\u2060\ufeff\u00ad", "")  # of no width
-)
-"""What is written here, by what looks so."""
+LOOK_ALIKES: dict[int, str | int | None] = {
+    **{0xFEE0 + letter: chr(letter) for letter in range(0x21, 0x7F)},  # of full width
+    **str.maketrans("µμ−–KМΜКΚТΤрѕс", "uu--KMMKKTTpsc"),  # noqa: RUF001
+    **dict.fromkeys(map(ord, "≥≧⩾"), ">=") | dict.fromkeys(map(ord, "≤≦⩽"), "<="),
+    **dict.fromkeys([0x200B, 0xFEFF], ""),  # of no width
+}
+"""What is written here, by what looks so: both mu, minus, dash, Kelvin, Cyrillic, Greek."""
 
 
 class UnitError(ValueError):
@@ -169,8 +167,11 @@ def _convert(number: float, unit: str | None, wanted: Dimension, name: str, show
 
 def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
     number = shown.removesuffix(unit).strip()
-    if rate := _BITS.fullmatch(unit):
-        return _spelt_bit_rate(shown, float(number), rate, wanted)
+    if rate := _BITS.fullmatch(unit):  # a byte has eight bits
+        factor = BIT_RATE.units[f"{rate['prefix'].replace('K', 'k')}bps"] * (8 if rate["byte"] else 1)
+        spelt = shortest(float(number) * factor, BIT_RATE)
+        instead = f"'{spelt}'" if wanted.base == BIT_RATE.base else f"{wanted.noun}, e.g. '{wanted.example}'"
+        return f"'{shown}' is {BIT_RATE.noun}, {spelt}: write {instead}"
     same = _SPELLINGS.get(unit) or next((known for known in wanted.units if known.lower() == unit.lower()), None)
     if same is not None and same in wanted.units:
         prefix = _PREFIXES.get(unit[0]) if unit[1:] == same[1:] else None
@@ -181,15 +182,6 @@ def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
         unit, [name for every in DIMENSIONS for name in every.units]
     )
     return f"'{shown}' has unknown unit '{unit}'{hint}: {wanted.noun} is written in {units}, e.g. '{wanted.example}'"
-
-
-def _spelt_bit_rate(shown: str, number: float, unit: re.Match[str], wanted: Dimension) -> str:
-    """What to write for MBps, Gbit/s and the like: a byte has eight bits."""
-    if wanted.base != BIT_RATE.base:
-        return f"'{shown}' is {BIT_RATE.noun}, not {wanted.noun}: write e.g. '{wanted.example}'"
-    bits, counted = (8, "bytes") if unit["byte"] else (1, "bits")
-    bps = number * bits * BIT_RATE.units[f"{unit['prefix'].replace('K', 'k')}bps"]
-    return f"'{shown}' is in {counted} a second: write '{shortest(bps, BIT_RATE)}'"
 
 
 def shortest(value: float, dimension: Dimension) -> str:

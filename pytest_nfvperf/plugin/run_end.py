@@ -131,14 +131,12 @@ class Stopping:
         self._terminal = _terminal(self._config)
 
     def uninstall(self) -> None:
-        """Restore the handlers. In a run that was asked to stop Ctrl-C keeps ending it at once.
-
-        SIGHUP goes on changing nothing there: the kernel and the shell each send one.
-        """
+        """Restore the handlers. After a signal Ctrl-C still ends the run at once; another SIGHUP changes nothing."""
         for number, handler in self._before.items():
             if number == signal.SIGALRM:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            if not (self.signal_name and number in {signal.SIGINT, signal.SIGHUP}):
+            ignored = signal.getsignal(number) is signal.SIG_IGN  # by a soak whose terminal is gone
+            if not (ignored or (self.signal_name and number in {signal.SIGINT, signal.SIGHUP})):
                 signal.signal(number, handler)
         self._before.clear()
 

@@ -89,7 +89,7 @@ def serving(path: Path, serve: Serve) -> threading.Thread:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
-    listener.settimeout(10)
+    listener.settimeout(60)
 
     def accept() -> None:
         with listener:

@@ -83,6 +83,19 @@ def test_standard_output_is_not_begun_anew(tmp_path, name):
     assert (tmp_path / "file").read_text() == "before\npage\nafter\n"
 
 
+def test_what_cannot_be_a_directory_is_named_before_anything_is_measured(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["profile", "/", "--output", str(tmp_path / "file")]) == 1
+    assert f"File exists: {tmp_path / 'file'}" in capsys.readouterr().err
+    assert main(["judge", "--results", str(tmp_path / "file"), "--", "nothing"]) == 125
+    said = capsys.readouterr().out
+    assert "Not a directory" in said
+    assert "a fault of nfvperf" not in said
+    with pytest.raises(SystemExit):
+        main(["history", "show", "--output", "-"])
+    assert "write /dev/stdout, or ./-" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("error", [errno.EBUSY, errno.EXDEV, errno.EPERM])
 def test_a_file_that_cannot_be_replaced_is_written_in_place(tmp_path, monkeypatch, error):
     path = tmp_path / "page"

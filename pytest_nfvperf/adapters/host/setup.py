@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import HostChange, plan, reserve
+from pytest_nfvperf.adapters.process.process import completed
 from pytest_nfvperf.adapters.process.programs import (
     DEBIAN_12,
     DEBIAN_13,
@@ -87,13 +88,8 @@ def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
 
 
 def missing(names: Sequence[str]) -> tuple[str, ...]:
-    listed = subprocess.run(
-        ["/usr/bin/dpkg-query", "-W", "-f", "${Package}\t${db:Status-Abbrev}\n", *names],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,  # it fails if one is unknown, and still lists the others
-    )
+    query = ["/usr/bin/dpkg-query", "-W", "-f", "${Package}\t${db:Status-Abbrev}\n"]
+    listed = completed([*query, *names], 60.0)  # it fails if one is unknown, and still lists the others
     rows = (line.split("\t") for line in listed.stdout.splitlines())
     installed = {row[0] for row in rows if len(row) > 1 and row[1].startswith("ii")}
     return tuple(name for name in names if name not in installed)

@@ -212,9 +212,8 @@ class Ovsdb:
                 raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {last_seen()}")
             poller = ovs.poller.Poller()
             self._idl.wait(poller)
-            with deadline.look(0.2) as seconds:
-                poller.timer_wait(max(1, int(seconds * 1000)))
-                poller.block()
+            poller.timer_wait(200)
+            deadline.look(lambda _: poller.block(), 0.2)  # noqa: B023 - called at once
 
     def transact(
         self,

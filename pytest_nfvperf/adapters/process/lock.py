@@ -16,7 +16,6 @@ import fcntl
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.process.journal import RUN_DIR_VARIABLE, base_directory, command_line
-from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.adapters.process.process import Deadline, wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
@@ -123,7 +122,7 @@ class MeasurementLock:
         self._directory = base_directory(base)
         self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._held: list[int] = []
-        self._deadline = time.monotonic() + turn.wait_s
+        self._deadline = Deadline(turn.wait_s)
         self._turn = turn
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -145,8 +144,7 @@ class MeasurementLock:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._announce_wait(handle, cpu, path)
         try:
-            left = max(0.0, self._deadline - time.monotonic())
-            wait_until(lambda: _try_lock(handle, self._mode), f"CPU {cpu}", left, interval_s=0.05)
+            wait_until(lambda: _try_lock(handle, self._mode), f"CPU {cpu}", self._deadline.left_s, interval_s=0.05)
         except DeadlineError as error:
             os.close(handle)
             raise TestbedError(self._refusal(cpu, path)) from error

@@ -14,7 +14,7 @@ from typing import Any, TextIO, cast
 
 from pytest_nfvperf.model.display import encodable, visible
 
-_NOT_REPLACEABLE = frozenset({errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP})
+_NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP, errno.EINVAL}
 """Errors of a file that is a mount (a container's bind mount), or in a directory that takes no new file. The file
 itself may still be writable."""
 
@@ -24,13 +24,14 @@ def write_whole(path: Path, data: str | bytes) -> None:
 
     A new file replaces the old one, and gets its owner and mode. Links are followed; text is written in UTF-8.
 
-    What is no file of one name (a device, a FIFO, a standard stream, a file with hard links) is written into, as a
-    shell's ``>`` does. So is one that cannot be replaced, as a bind mount; it gets its old content back if the disk is
-    full.
+    What is no file of one name (a device, a FIFO, a standard stream, a file with hard links) is written into, as by a
+    shell's ``>``. So is what cannot be replaced, as a bind mount; it gets its old content back if the disk is full.
     """
     content = data if isinstance(data, bytes) else data.encode("utf-8")
     old = path.stat() if path.exists() else None
-    if old is None or (stat.S_ISREG(old.st_mode) and old.st_nlink == 1 and _stream(old) is None):
+    # Standard output and error are not opened again: a socket cannot be, and a file would begin anew.
+    streams = [number for number in (1, 2) if old is not None and _is_open_as(number, path)]
+    if old is None or (not streams and stat.S_ISREG(old.st_mode) and old.st_nlink == 1):
         try:
             _replace(path.resolve(), content, old)
             return
@@ -39,7 +40,10 @@ def write_whole(path: Path, data: str | bytes) -> None:
                 raise
     before = path.read_bytes() if path.is_file() else b""
     try:
-        with os.fdopen(_opened(path, old), "wb") as file:
+        # Without O_CREAT, which the kernel refuses for what is somebody else's in /tmp (proc(5), protected_regular).
+        sys.stdout.flush()
+        handle = os.dup(streams[0]) if streams else os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
     except OSError:
         if before:
@@ -61,24 +65,9 @@ def _replace(path: Path, content: bytes, old: os.stat_result | None) -> None:
             fresh.unlink(missing_ok=True)
 
 
-def _stream(old: os.stat_result) -> int | None:
-    """Standard output or error, if that is what was found."""
-    for stream in (1, 2):
-        with suppress(OSError):  # it is closed
-            if os.path.samestat(old, os.fstat(stream)):
-                return stream
-    return None
-
-
-def _opened(path: Path, old: os.stat_result) -> int:
-    """A descriptor of what is there. A stream is not opened again: a socket cannot be, and a file begins anew.
-
-    Without O_CREAT, which the kernel refuses for what is somebody else's in /tmp (proc(5), protected_regular).
-    """
-    if (stream := _stream(old)) is None:
-        return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-    sys.stdout.flush()
-    return os.dup(stream)
+def _is_open_as(number: int, path: Path) -> bool:
+    descriptor = Path(f"/proc/self/fd/{number}")
+    return descriptor.exists() and descriptor.samefile(path)
 
 
 class SteadyOutput:

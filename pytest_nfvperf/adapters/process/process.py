@@ -41,20 +41,17 @@ NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20
 _FREEZE_DEADLINE_S = 2.0
 _FREEZE_LOOK_S = 0.0005
-_LOOK_S, _STOPPED_S = 1.0, 0.5
-"""A look that takes that much longer than it may is of a process that was stopped."""
+_LOOK_S, _STOPPED_S = 1.0, 0.5  # a look that takes that much longer than it may is of a process that was stopped
 _NOT_FOUND = 127
 """The status of env(1), nsenter(1) and the like when there is no such command."""
 _GIT_KEPT = re.compile(
-    r"GIT_(AUTHOR_|COMMITTER_|SSH|ASKPASS|TERMINAL_PROMPT|PROXY_|SSL_|HTTP_|ALLOW_PROTOCOL|PROTOCOL_FROM_USER)"
+    r"(?!GIT_)|GIT_(AUTHOR_|COMMITTER_|SSH|ASKPASS|TERMINAL_PROMPT|PROXY_|SSL_|HTTP_|ALLOW_PROTOCOL|PROTOCOL_FROM_USER)"
     r"|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)"
 )
-"""Who commits, how other machines are reached, and the files with the same for every repository of this user."""
-_GIT_SETTINGS = re.compile(
-    r"(safe|url|https?|credential|protocol|ssh|user|author|committer)\.|core\.(sshcommand|askpass|gitproxy)$",
-    re.IGNORECASE,
+_GIT_SETTING = re.compile(
+    r"(?i)(safe|url|https?|credential|protocol|ssh|user|author|committer)\.|core\.(sshcommand|askpass|gitproxy)$"
 )
-"""The same as settings in GIT_CONFIG_COUNT, which can also name a repository (core.worktree)."""
+"""Of git's environment and of GIT_CONFIG_COUNT: who commits, and how other machines are reached."""
 _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
 """Environment variable for the place where DPDK makes its directory ``dpdk/<file prefix>``, even with --in-memory, and
 leaves it behind when killed; without the variable that is in /var/run/dpdk."""
@@ -73,26 +70,21 @@ class Deadline:
     def left_s(self) -> float:
         return max(0.0, self._end - time.monotonic())
 
-    @contextmanager
-    def look(self, most_s: float = _LOOK_S) -> Iterator[float]:
-        """Around a part of the wait; gives the seconds that it may take."""
-        began, may_take_s = time.monotonic(), min(self.left_s, most_s)
-        try:
-            yield may_take_s
-        finally:
-            took_s = time.monotonic() - began
-            if took_s > may_take_s + _STOPPED_S:
-                self._end += took_s
+    def look(self, wait: Callable[[float], T], most_s: float = _LOOK_S) -> T:
+        """Wait a part of the time by ``wait(seconds)``, and return what that does."""
+        began, seconds = time.monotonic(), min(self.left_s, most_s)
+        seen = wait(seconds)
+        if (took_s := time.monotonic() - began) > seconds + _STOPPED_S:
+            self._end += took_s
+        return seen
 
     def wait_ready(self, descriptor: int, events: int = select.POLLIN) -> bool:
         """Wait until a descriptor can be read (or as ``events`` says); False if it cannot be by the deadline."""
         poller = select.poll()
         poller.register(descriptor, events)
-        while not poller.poll(0):
+        while not self.look(lambda seconds: poller.poll(1000 * seconds)):
             if not self.left_s:
-                return False
-            with self.look() as seconds:
-                poller.poll(1000 * seconds)
+                return bool(poller.poll(0))
         return True
 
 
@@ -107,8 +99,7 @@ def wait_until(
     """Probe until the result is true, and return that.
 
     Args:
-        probe: observes the state; falsy (None, False, empty) means not yet. It may raise to end the wait. The last one
-            begins after the deadline.
+        probe: observes the state; falsy (None, False, empty) means not yet. It may raise to end the wait.
         awaited: the state in words: "ovsdb-server's socket".
         deadline_s: seconds until it gives up.
         interval_s: seconds between probes.
@@ -126,8 +117,7 @@ def wait_until(
         if late:
             shown = last_seen() if last_seen is not None else repr(seen)
             raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {shown}")
-        with deadline.look(interval_s) as seconds:
-            time.sleep(seconds)
+        deadline.look(time.sleep, interval_s)
 
 
 @contextmanager
@@ -263,24 +253,23 @@ def plain_environment() -> dict[str, str]:
     apt prints "Hängt ab von:" in German, and numbers have a comma there. LANGUAGE counts unless the locale is "C"
     (gettext's manual), so "C.UTF-8" would not do.
     """
-    ours = {name: value for name, value in os.environ.items() if name != "LANGUAGE"}
-    return {**without_repository(ours), "LC_ALL": "C"}
+    ours = without_repository(os.environ)
+    return {name: value for name, value in ours.items() if name != "LANGUAGE"} | {"LC_ALL": "C"}
 
 
 def without_repository(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment without the repository that git names to hooks, aliases, `bisect run` and `rebase --exec`.
 
-    GIT_DIR and its siblings say more to git than the directory that we give it. Of GIT_* stay identity and transport.
-    GIT_CONFIG_PARAMETERS is of the one command that got ``git -c``.
+    GIT_DIR and its siblings, and settings such as core.worktree, overrule the directory that we give to git.
     """
-    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or _GIT_KEPT.match(name)}
+    kept = {name: value for name, value in environment.items() if _GIT_KEPT.match(name)}
     count = environment.get("GIT_CONFIG_COUNT", "")
-    numbers = range(int(count)) if count.isdecimal() else ()
-    settings = [tuple(environment.get(f"GIT_CONFIG_{part}_{n}", "") for part in ("KEY", "VALUE")) for n in numbers]
-    settings = [(key, value) for key, value in settings if _GIT_SETTINGS.match(key)]
-    for number, setting in enumerate(settings):
-        kept |= zip((f"GIT_CONFIG_KEY_{number}", f"GIT_CONFIG_VALUE_{number}"), setting, strict=True)
-    return kept | ({"GIT_CONFIG_COUNT": str(len(settings))} if settings else {})
+    numbers = range(int(count) if count.isdecimal() else 0)
+    settings = [[environment.get(f"GIT_CONFIG_{part}_{number}", "") for part in ("KEY", "VALUE")] for number in numbers]
+    for number, (key, value) in enumerate(setting for setting in settings if _GIT_SETTING.match(setting[0])):
+        kept |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        kept["GIT_CONFIG_COUNT"] = str(number + 1)
+    return kept
 
 
 class ManagedProcess:
@@ -435,20 +424,16 @@ def completed(command: Sequence[str], deadline_s: float, stdin: str | None = Non
         env=plain_environment(),
         process_group=0,
     ) as child:
-        deadline = Deadline(deadline_s)
         try:
-            while True:
-                try:
-                    with deadline.look() as seconds:
-                        output, errors = child.communicate(stdin, seconds)
-                    return subprocess.CompletedProcess(command, child.returncode, output, errors)
-                except subprocess.TimeoutExpired:
-                    if not deadline.left_s:
-                        raise
-                    stdin = None  # ``communicate`` has it
-        except BaseException:
+            output, errors = child.communicate(stdin, deadline_s)
+        except subprocess.TimeoutExpired:  # of a child that has ended, too, if this process was stopped meanwhile
+            with suppress(subprocess.TimeoutExpired):
+                output, errors = child.communicate(timeout=_LOOK_S)
+            if child.returncode is None:
+                raise
+        finally:
             child.kill()
-            raise
+    return subprocess.CompletedProcess(command, child.returncode, output, errors)
 
 
 def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, stdin: str | None = None) -> str:

@@ -84,8 +84,7 @@ class Console:
         deadline = Deadline(deadline_s)
         while self._prompt not in self._pending:
             late = not deadline.left_s
-            with deadline.look() as seconds:
-                readable = select.select([self._reader], [], [], seconds)[0]
+            readable = deadline.look(lambda seconds: select.select([self._reader], [], [], seconds)[0])
             if not readable:
                 meanwhile(len(self._pending))
                 if not late:

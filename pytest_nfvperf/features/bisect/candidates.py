@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
-from pytest_nfvperf.features.versions.git_build import Revision, find_revision, git, how_to_deepen, shallow_commits
+from pytest_nfvperf.features.versions.git_build import Revision, find_revision, git, shallow_commits
 from pytest_nfvperf.features.versions.origins import GIT, add_version
 from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -75,19 +75,19 @@ def commit_candidates(source: Path, good: str, bad: str) -> list[Candidate]:
     first, last = find_revision(source, good), find_revision(source, bad)
     if first.commit == last.commit:
         raise ConfigError(f"--good {good} and --bad {bad} are the same commit, {first.commit[:_SHORT]}")
-    if shallow_commits(first.tree) & {*_git(first.tree, "rev-list", f"{first.commit}..{last.commit}").split()}:
+    if shallow_commits(first.tree) & {*git(first.tree, "rev-list", f"{first.commit}..{last.commit}").split()}:
         raise ConfigError(
-            f"{first.tree} lacks commits between --good {good} and --bad {bad}; {how_to_deepen(first.tree)}"
+            f"the shallow clone {first.tree} lacks commits between --good {good} and --bad {bad}: git fetch --unshallow"
         )
     if not _leads(first.tree, first.commit, last.commit):
         if _leads(first.tree, last.commit, first.commit):
             raise ConfigError(f"--bad {bad} is older than --good {good}: exchange them")
         raise ConfigError(
             f"--good {good} does not lead to --bad {bad}: they are of different branches. Their common ancestor is "
-            f"{_git(first.tree, 'merge-base', first.commit, last.commit)[:_SHORT]}"
+            f"{git(first.tree, 'merge-base', first.commit, last.commit)[:_SHORT]}"
         )
-    row = _git(first.tree, "rev-list", "--first-parent", "--reverse", f"{first.commit}..{last.commit}").split()
-    lines = _git(first.tree, "log", "--no-walk=unsorted", "--format=%H %s", first.commit, *row).splitlines()
+    row = git(first.tree, "rev-list", "--first-parent", "--reverse", f"{first.commit}..{last.commit}").split()
+    lines = git(first.tree, "log", "--no-walk=unsorted", "--format=%H %s", first.commit, *row).splitlines()
     titles = {commit: title for commit, _, title in (line.partition(" ") for line in lines)}
     return [
         Candidate(commit[:_SHORT], commit=Revision(first.tree, commit), title=titles[commit])
@@ -96,15 +96,7 @@ def commit_candidates(source: Path, good: str, bad: str) -> list[Candidate]:
 
 
 def _leads(tree: Path, ancestor: str, commit: str) -> bool:
-    return not _git(tree, "rev-list", "--max-count=1", ancestor, f"^{commit}")
-
-
-def _git(tree: Path, *arguments: str) -> str:
-    try:
-        return git(tree, *arguments)
-    except TestbedError as error:
-        said = error.evidence.get("stderr", "").strip() or error.message
-        raise ConfigError(f"git cannot list the commits of {tree}: {said}") from error
+    return not git(tree, "rev-list", "--max-count=1", ancestor, f"^{commit}")
 
 
 class NotUsableError(Exception):

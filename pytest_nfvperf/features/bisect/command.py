@@ -254,7 +254,7 @@ def _judge(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         judged, why = Judged.STOP, "interrupted"
     # Any other status would blame the version under test.
-    except NfvperfError as error:
+    except (NfvperfError, OSError) as error:
         judged, why = Judged.CANNOT_TELL, f"cannot tell: {error}"
     except Exception as error:  # noqa: BLE001 - Python would end with 1, which means "bad"
         judged, why = Judged.CANNOT_TELL, f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"

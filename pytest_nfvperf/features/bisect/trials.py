@@ -123,10 +123,7 @@ def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
         ConfigError: pytest refused the arguments, or measured nothing, so that there is no evidence.
         TestbedError: it cannot be started.
     """
-    try:
-        results.mkdir(parents=True)
-    except OSError as error:
-        raise ConfigError(f"cannot be made: {error.strerror}", file=str(results)) from error
+    results.mkdir(parents=True)
     output = results / _OUTPUT
     status = _run_child([sys.executable, "-m", "pytest", *arguments, *_NO_PAGE, "--nfv-results", str(results)], output)
     found = sorted({path.parent.resolve() for path in results.glob(f"*/{PATTERN}")})

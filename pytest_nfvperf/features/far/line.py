@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.adapters.process.process import Deadline, completed, tail
+from pytest_nfvperf.adapters.process.process import completed, tail
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.far.server import ALIVE, LEASE_S
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
@@ -31,7 +31,7 @@ ANSWER_S = 60.0
 """Longer than any request takes, DPDK's start included."""
 
 _PROBE_S = 30.0
-_END_S = 20.0
+_END_S, _LAST_LOOK_S = 20.0, 1.0
 _OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
 """Ask for no password; notice within 15 s that the other end is gone."""
 
@@ -157,7 +157,10 @@ class NodeLine:
             with self._sending:
                 self._channel.send(pickle.dumps((number, method, arguments), protocol=4))
             while True:
-                of, *answer = self._received(Deadline(deadline_s))
+                try:
+                    of, *answer = self._channel.receive(deadline_s)
+                except self._channel.TimeoutError:  # it may have come while this process was stopped
+                    of, *answer = self._channel.receive(_LAST_LOOK_S)
                 if of == number:  # others answer requests that were interrupted
                     return tuple(answer)
         except self._channel.TimeoutError as error:
@@ -167,17 +170,6 @@ class NodeLine:
             raise self._end(f"the far end on {self._host} failed: {str(error).strip().splitlines()[-1]}") from error
         except (EOFError, OSError) as error:
             raise self._connection_lost() from error
-
-    def _received(self, deadline: Deadline) -> tuple[Any, ...]:
-        while True:
-            late = not deadline.left_s
-            try:
-                with deadline.look() as seconds:
-                    message: tuple[Any, ...] = self._channel.receive(seconds)
-                return message
-            except self._channel.TimeoutError:
-                if late:
-                    raise
 
     def close(self) -> None:
         """End the line, and wait until the far end has ended."""

@@ -216,10 +216,7 @@ def _profile(arguments: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from error
     registry, workload = Registry(), ProfileWorkload(topology, traffic, arguments.frames)
     places = [resolve_version(NamedOvs(name, name), registry).prefix for name in names]
-    try:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output {arguments.output} cannot be a directory: {error.strerror}") from error
+    arguments.output.mkdir(parents=True, exist_ok=True)
     found = [profile_functions(name, place, workload) for name, place in zip(names, places, strict=True)]
     if len(found) == 1:
         lines = profile_lines(found[0], arguments.most)

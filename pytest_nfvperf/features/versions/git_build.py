@@ -45,10 +45,9 @@ def find_revision(source: Path, revision: str) -> Revision:
     try:
         commit = git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     except TestbedError as error:
-        deepen = f" ({how_to_deepen(top)})" if shallow_commits(top) else ""
+        what, fetch = ("shallow clone", "--unshallow") if shallow_commits(top) else ("tree", "it")
         raise ConfigError(
-            f"the tree {top} has no revision {revision!r}: git fetch it{deepen}, or write a tag, branch or commit that "
-            "it has"
+            f"the {what} {top} has no revision {revision!r}: git fetch {fetch}, or write a tag, branch or commit of it"
         ) from error
     missing = [file for file in _SOURCES if not git(top, "ls-tree", "--name-only", commit, file)]
     if missing:
@@ -82,10 +81,6 @@ def shallow_commits(tree: Path) -> frozenset[str]:
     """Commits of a shallow clone whose parents it lacks; empty for other trees."""
     file = tree / git(tree, "rev-parse", "--git-path", "shallow")
     return frozenset(file.read_text(encoding="ascii").split()) if file.is_file() else frozenset()
-
-
-def how_to_deepen(tree: Path) -> str:
-    return f"it is a shallow clone: git -C {tree} fetch --unshallow --tags"
 
 
 def build(
@@ -131,27 +126,21 @@ def _check_tools(names: Sequence[str]) -> None:
 
 
 def _check_out(revision: Revision, tree: Path) -> None:
-    """Check the commit out into a tree that reads objects from the user's, so nothing is fetched.
+    """Check the commit out into a tree that reads objects from the user's, which may be a shallow clone.
 
-    What a partial clone lacks comes from its remote. A clone of a shallow one would be a copy without later commits.
+    Nothing is fetched, but for what a partial clone lacks: from its remote.
     """
     source = revision.tree
     tree.mkdir(parents=True, exist_ok=True)
     objects = git(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
     git(tree, "init", "--quiet", f"--object-format={git(source, 'rev-parse', '--show-object-format')}")
-    settings = {"remote.origin.url": str(source)}
-    if git(source, "config", "--default", "", "remote.origin.promisor") == "true":
-        settings |= {
-            "remote.lacking.url": git(source, "config", "remote.origin.url"),
-            "remote.lacking.promisor": "true",
-        }
-        settings |= {"core.repositoryFormatVersion": "1", "extensions.partialClone": "lacking"}
-    for setting in settings.items():
-        git(tree, "config", *setting)
+    git(tree, "config", "remote.origin.url", str(source))
+    url, promisor = (git(source, "config", "--default", "", f"remote.origin.{key}") for key in ("url", "promisor"))
+    remote = ["-c", f"remote.lacking.url={url}", "-c", f"remote.lacking.promisor={promisor}"]
     (tree / ".git/objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
     (tree / ".git/index.lock").unlink(missing_ok=True)  # left by a killed build: nobody else works here
     try:
-        git(tree, "checkout", "--quiet", "--force", "--detach", revision.commit)
+        git(tree, *remote, "checkout", "--quiet", "--force", "--detach", revision.commit)
     except TestbedError as error:
         raise ConfigError(
             f"commit {revision.commit[:12]} cannot be taken from {source}, so it was not built: {_last_lines(error)}"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process.process import plain_environment
+from pytest_nfvperf.adapters.process.process import completed
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 
@@ -142,19 +142,13 @@ def _check_tools() -> None:
 
 
 def _pkg_config(question: str, module: str, package: str) -> str:
-    shown = _output([_tool("pkg-config"), question, module], 30, plain_environment())
+    shown = completed([_tool("pkg-config"), question, module], 30)
     if shown.returncode != 0:
         raise TestbedError(
             f"{module} is missing, which is needed to build {PROGRAM}: {install_hint(package)}",
             evidence={"pkg-config": shown.stderr},
         )
     return shown.stdout.strip()
-
-
-def _output(command: Sequence[str], timeout_s: float, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=timeout_s, env=env
-    )
 
 
 def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
@@ -167,15 +161,15 @@ def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
     lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     cpu = "portable" if portable else flags
-    compiler = _output([_tool("cc"), "--version"], 30, plain_environment()).stdout.partition("\n")[0]
+    compiler = completed([_tool("cc"), "--version"], 30).stdout.partition("\n")[0]
     digest.update(f"{dpdk}\0{compiler}\0{cpu}\0{sanitize}".encode())
     return (cache_dir or default_cache_dir()) / f"dpdk-{dpdk}-{digest.hexdigest()[:16]}"
 
 
 def _run(command: Sequence[str], what: str) -> None:
-    environment = {**plain_environment(), "PATH": f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"}
+    path = f"PATH={os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"
     try:
-        done = _output(command, _TIMEOUT_S, environment)
+        done = completed(["env", path, *command], _TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise TestbedError(f"{what} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:

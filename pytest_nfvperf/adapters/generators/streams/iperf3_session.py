@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.end_counters import free_port, listens
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until
+from pytest_nfvperf.adapters.process.process import Deadline, ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.ports.streams import StreamEnd
@@ -371,9 +370,7 @@ def _reap(process: ManagedProcess, deadline_s: float) -> tuple[int, tuple[int, i
         return process.popen.returncode, None
     handle = os.pidfd_open(process.pid)
     try:
-        poller = select.poll()
-        poller.register(handle, select.POLLIN)
-        if not poller.poll(deadline_s * 1000):
+        if not Deadline(deadline_s).wait_ready(handle):
             return None
     finally:
         os.close(handle)
