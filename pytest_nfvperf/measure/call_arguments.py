@@ -60,8 +60,10 @@ TOPOLOGY = one(Topology, "a topology, such as phy2phy() or what compose(...) ret
 DUT = one(Dut, "a Dut, such as Dut('netdev')")
 STREAMS = one(StreamSpec, "a StreamSpec, such as StreamSpec(streams=4)")
 ENDS = optional(several(NAME, 2, 2))
-LOAD = number(1, unit="frames per second and direction, such as 4e6")
-WHOLE_LOAD = whole(1, unit="frames per second and direction")
+MOST_FPS = 1_000_000_000
+"""No port sends more: it would be 672 Gbit/s of the shortest frames. The engine's pacer counts CPU cycles."""
+LOAD = number(1, MOST_FPS, "frames per second and direction, such as 4e6")
+WHOLE_LOAD = whole(1, MOST_FPS, "frames per second and direction")
 FRAME_BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
 DURATION = number(0, unit="seconds", above=True)
 LABEL = Allowed("the name of a label, such as 'bridges'", NAME.accepts)

@@ -31,6 +31,7 @@ PASSED = TestEndData("passed", 0.0)
 WORD = "nfv_word"
 """Attribute of a report, which xdist carries along: the word for it in pytest's own lines."""
 _WORDS = {
+    Cause.TEST: "ERROR",
     Cause.INCONCLUSIVE: "INCONCLUSIVE",
     Cause.TESTBED: "BROKEN",
     Cause.SETUP: "BROKEN",
@@ -44,9 +45,11 @@ _GRAVITY = (
     Cause.SETUP,
     Cause.SLA,
     Cause.ASSERTION,
+    Cause.TEST,
     Cause.INCONCLUSIVE,
     Cause.XFAIL,
     Cause.SKIP,
+    Cause.NOT_RUN,
     Cause.UNKNOWN,
 )
 _ON_TESTBED = tuple(f"pytest_nfvperf.{one}." for one in ("adapters", "backends", "features", "measure"))
@@ -72,7 +75,7 @@ def ending_of(report: pytest.TestReport, error: BaseException | None) -> TestEnd
     if not report.failed:
         return PASSED
     cause = cause_of(error, report.when or "call")
-    if cause is Cause.ASSERTION and interrupted(error):
+    if cause in {Cause.ASSERTION, Cause.TEST} and interrupted(error):
         cause = Cause.INCONCLUSIVE  # a time limit says nothing about the DUT
     status = "error" if report.when != "call" or cause in {Cause.TESTBED, Cause.INTERNAL} else "failed"
     reason = _first_line(report, error)
@@ -83,7 +86,7 @@ def ending_of(report: pytest.TestReport, error: BaseException | None) -> TestEnd
 
 
 def cause_of(error: BaseException | None, phase: str) -> Cause:
-    """Classify an exception. In the test's own body it is a failure of the test; in a fixture it is not."""
+    """Classify an exception. In the test's own body an assertion is a failure, and anything else the test's error."""
     match error:
         case SlaFailure():
             return Cause.INCONCLUSIVE if error.judgement is Judgement.INCONCLUSIVE else Cause.SLA
@@ -91,11 +94,19 @@ def cause_of(error: BaseException | None, phase: str) -> Cause:
             return Cause.TESTBED
         case InconclusiveError() | InconclusiveWarning():  # the warning where warnings are errors
             return Cause.INCONCLUSIVE
-        case ConfigError() | pytest.UsageError():
+        case ConfigError() | pytest.UsageError() | pytest.FixtureLookupError():
             return Cause.USAGE
     if error is not None and _is_internal(error):
         return Cause.INTERNAL
-    return Cause.ASSERTION if phase == "call" else Cause.SETUP
+    in_body = Cause.ASSERTION if error is None or _is_check(error) else Cause.TEST
+    return in_body if phase == "call" else Cause.SETUP
+
+
+def _is_check(error: BaseException) -> bool:
+    """True for what a test raises when it finds something wrong; a ``KeyError`` is a fault of the test itself."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_check, error.exceptions))
+    return isinstance(error, (AssertionError, NfvperfError, pytest.fail.Exception))
 
 
 def _is_internal(error: BaseException) -> bool:
@@ -145,6 +156,8 @@ def _frames_from_testbed_on(error: BaseException) -> list[FrameType]:
 
 
 def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:
+    if isinstance(error, pytest.FixtureLookupError):
+        return str(getattr(report.longrepr, "errorstring", error)).split("\n", 1)[0]
     if error is None:  # a test that was expected to fail, and passed
         return str(report.longrepr).strip().splitlines()[0]
     lines = str(error).strip().splitlines()
@@ -187,6 +200,13 @@ def as_usage_error(error: BaseException | None) -> BaseException | None:
     if message is None or not _is_authors(files[-1] if files else Path()):
         return error
     return ArgumentError(message).with_traceback(error.__traceback__)
+
+
+def usage_text(error: BaseException, root: Path) -> str:
+    """``path p0 - p1: ... (mine/test_mine.py:3)`` for a misuse of the public API; "" for another error."""
+    found = as_usage_error(error)
+    place = place_in_test(found, root) if isinstance(found, (ConfigError, pytest.UsageError)) else ""
+    return f"{found} ({place})" if place else ""
 
 
 def place_in_test(error: BaseException, root: Path) -> str:

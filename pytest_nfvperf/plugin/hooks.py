@@ -122,23 +122,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (yield)
     from pytest_nfvperf.plugin import selection  # noqa: PLC0415 - only where something is measured
 
-    with _recording_refusal(config, measuring):
+    with _recording_refusal(config, items):
         _prepare(config, items, measuring)
     result = yield
-    with _recording_refusal(config, measuring):
+    with _recording_refusal(config, items):
         selection.leave_out(config, items, session_of(config))  # now -k and -m have selected, too
     selection.put_other_sides_first(items, session_of(config))
     return result
 
 
 @contextmanager
-def _recording_refusal(config: pytest.Config, measuring: list[pytest.Item]) -> Iterator[None]:
+def _recording_refusal(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     try:
         yield
     except pytest.UsageError as error:
         from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
 
-        refuse(config, measuring, error)
+        refuse(config, [item for item in items if is_measuring(item)], error)
         raise
 
 
@@ -171,7 +171,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         return []
     from pytest_nfvperf.plugin import run_result, selection  # noqa: PLC0415
 
-    measures = selection.starts(config, config.stash[OPTIONS_KEY])
+    options = config.stash[OPTIONS_KEY]
+    measures = selection.starts(config, options) and not options.setup_only
     terminal = terminal_of(config)
     return run_result.header(session_of(config), measures=measures, width=terminal.width if terminal else None)
 
@@ -179,8 +180,18 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> object:
     """Begin the evidence with the selected tests. With --nfv-plan list the trials and run nothing."""
-    config = session.config
-    if config.option.collectonly or not any(is_measuring(item) for item in session.items):
+    config, state = session.config, session.config.stash[STATE_KEY]
+    if state.misused and not config.option.continue_on_collection_errors:
+        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
+
+        mistake = pytest.UsageError("; ".join(state.misused))
+        refuse(config, session.items, mistake)
+        raise mistake
+    if (
+        config.option.collectonly
+        or config.stash[OPTIONS_KEY].setup_only
+        or not any(is_measuring(item) for item in session.items)
+    ):
         return None
     if config.stash[OPTIONS_KEY].plan:
         from pytest_nfvperf.plugin import plan  # noqa: PLC0415
@@ -189,11 +200,11 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     from pytest_nfvperf.plugin import run_result  # noqa: PLC0415
 
     try:
-        run_result.begin(session, session_of(config), config.stash[STATE_KEY].uncollected)
+        run_result.begin(session, session_of(config), state.uncollected)
     except pytest.UsageError as error:
         run_result.refuse(config, session.items, error)
         raise
-    config.stash[STATE_KEY].recorded = True
+    state.recorded = True
     from pytest_nfvperf.plugin.phases import LoggedReports  # noqa: PLC0415 - only with evidence
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
@@ -208,7 +219,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    if not _is_recorded(item) or ADOPTED_KEY in item.stash:
+    if not item.config.stash[STATE_KEY].recorded or ADOPTED_KEY in item.stash:
         return (yield)
     from pytest_nfvperf.plugin import phases, worker  # noqa: PLC0415
 
@@ -223,6 +234,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     except BaseException:
         phases.interrupted(item.config, session)
         raise
+    phases.refuse_unrun(item, session)
     if session.interrupted:
         item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
     return result

@@ -232,6 +232,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         baseline=path_from(base, baseline) if baseline else None,
         virtual_time=config.getoption("--nfv-virtual-time"),
         traffic=path_from(base, traffic) if traffic else None,
+        setup_only=bool(config.getoption("setuponly", False)),
         root=config.rootpath,
     )
 

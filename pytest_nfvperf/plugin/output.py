@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 import pytest
 
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.display import cut, encodable, format_elapsed, storable, visible
+from pytest_nfvperf.model.display import cut, did_you_mean, encodable, format_elapsed, storable, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
@@ -300,10 +300,15 @@ CONFTEST_LINE = 'pytest_plugins = ["pytest_nfvperf.fixtures.all"]'
 
 
 def explain_missing_fixture(report: pytest.TestReport, config: pytest.Config) -> None:
-    """Say what to write where pytest found no fixture of a name that is one of ours."""
+    """Say what to write where pytest found no fixture of a name that is one of ours, or nearly one of those it has."""
     shown, name = report.longrepr, getattr(report.longrepr, "argname", None)
     lines = getattr(shown, "errorstring", "").split("\n")
-    if not name or not lines[0].endswith(" not found") or name not in _our_fixtures():
+    if not name or not lines[0].endswith(" not found"):
+        return
+    if name not in _our_fixtures():
+        available = next((line.partition(": ")[2] for line in lines if "available fixtures: " in line), "")
+        lines[0] += did_you_mean(name, available.split(", "))
+        setattr(shown, "errorstring", "\n".join(lines))  # noqa: B010 - a class of pytest's own
         return
     file = config.rootpath / "conftest.py"
     what = f"add this line to {file}" if file.is_file() else f"write {file} with this line"

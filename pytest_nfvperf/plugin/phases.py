@@ -48,6 +48,7 @@ ATTEMPT_KEY = pytest.StashKey["Attempt"]()
 UNRECORDED_KEY = pytest.StashKey[TestbedError]()
 DUT_FAILED, INCONCLUSIVE, USAGE = "FAIL", "INCONCLUSIVE", "usage error"
 """First words of the message of a test that has no figure for an SLA."""
+NOT_RUN = "its body did not run: another plugin, or a hook pytest_runtest_protocol of a conftest.py, took it over"
 _LOGGED = {"passed": "passed", "skipped": "skipped", "failed": "failed", "error": "failed"}
 """The outcome of pytest's report for each status of an ending."""
 
@@ -62,6 +63,7 @@ class Attempt:
         raised: what each phase raised.
         reports: pytest's report of each phase.
         set_up: its set-up has begun. Another set-up begins the next attempt.
+        ran_body: its call phase has begun.
         ended: its record, once it is written.
     """
 
@@ -71,12 +73,16 @@ class Attempt:
     raised: dict[str, BaseException] = field(default_factory=dict)
     reports: dict[str, pytest.TestReport] = field(default_factory=dict)
     set_up: bool = False
+    ran_body: bool = False
     ended: TestEndData | None = None
 
     def end_data(self, session: NfvSession) -> TestEndData:
-        """The record of the gravest ending of its phases."""
+        """The record of the gravest ending of its phases. If all passed and its body never ran, it has no result."""
         known = self.ended or TestEndData("", time.monotonic() - self.began, times=session.recorder.stopwatch.seconds())
-        return replace(gravest(self.endings.values()), seconds=known.seconds, times=known.times)
+        end = gravest(self.endings.values())
+        if end == PASSED and not self.ran_body:
+            end = TestEndData("skipped", 0.0, NOT_RUN, Cause.NOT_RUN)
+        return replace(end, seconds=known.seconds, times=known.times)
 
     def logged(self, report: pytest.TestReport) -> bool:
         """Use a report as pytest logs it; False if it says nothing new.
@@ -136,6 +142,13 @@ def refuse_unrecorded(item: pytest.Item) -> None:
         raise item.stash[UNRECORDED_KEY]
 
 
+def refuse_unrun(item: pytest.Item, session: NfvSession) -> None:
+    """End a test of which another hook of ``pytest_runtest_protocol`` ran no phase: it has no result."""
+    attempt = item.stash.get(ATTEMPT_KEY, None)
+    if attempt is not None and not attempt.set_up and UNRECORDED_KEY not in item.stash:
+        session.end_test(attempt.end_data(session))
+
+
 def interrupted(config: pytest.Config, session: NfvSession) -> None:
     """Export the running test as unfinished: the run ends first."""
     for exporter in other_results(config):
@@ -150,6 +163,7 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
     it, and is skipped.
     """
     attempt = item.stash[ATTEMPT_KEY] if ATTEMPT_KEY in item.stash else Attempt()  # a plan begins none
+    attempt.ran_body = attempt.ran_body or phase == "call"
     try:
         with _judging_comparison(item, phase, session):
             yield
@@ -219,6 +233,8 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
 
 
 def _show(report: pytest.TestReport, error: BaseException, root: Path) -> None:
+    if isinstance(error, pytest.FixtureLookupError):
+        return  # pytest shows it in its own way
     if isinstance(error, SlaFailure):
         text = str(error)
     elif isinstance(error, (TestbedError, SideLostError, SidesBrokenError)):

@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary, short_node_id
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.trials import Recorder
-from pytest_nfvperf.model.display import folded, storable
+from pytest_nfvperf.model.display import folded, how_many, storable
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import (
     Fate,
@@ -68,6 +68,7 @@ _STATUSES = {
     Fate.SKIPPED: ("skipped", Cause.SKIP),
     Fate.XFAIL: ("skipped", Cause.XFAIL),
     Fate.FAILED: ("failed", Cause.ASSERTION),
+    Fate.ERROR: ("failed", Cause.TEST),
     Fate.INCONCLUSIVE: ("failed", Cause.INCONCLUSIVE),
     Fate.BROKEN: ("error", Cause.TESTBED),
     Fate.USAGE: ("error", Cause.USAGE),
@@ -115,7 +116,7 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
     if is_worker(config):
         config.workeroutput[MISTAKE] = str(error)  # type: ignore[attr-defined]
         return
-    if options.plan or config.option.collectonly:
+    if options.plan or options.setup_only or config.option.collectonly:
         return
     run_dir, nfv = run_directory(config, options), config.stash.get(SESSION_KEY, None)
     status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
@@ -271,9 +272,11 @@ def header(session: NfvSession, *, measures: bool, width: int | None) -> list[st
 def skipped_lines(run: RunEvidence) -> list[str]:
     ends = [test.end for test in run.tests.values() if test.end is not None]
     reasons = Counter(
-        end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL
+        f"{Fate.NOT_RUN if end.cause is Cause.NOT_RUN else Fate.SKIPPED}: {end.reason or 'no reason given'}"
+        for end in ends
+        if end.status == "skipped" and end.cause is not Cause.XFAIL
     )
-    return [f"{count} test{'s' if count > 1 else ''} skipped: {reason}" for reason, count in reasons.items()]
+    return [f"{how_many(count, 'test')} {reason}" for reason, count in reasons.items()]
 
 
 def not_begun_lines(run: RunEvidence, conclusion: RunConclusion) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Generator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -49,6 +50,7 @@ class RunState:
         measures: tests that measure were selected.
         recorded: the run has evidence, which lists every test, including those that measure nothing.
         uncollected: reports of files that could not be collected.
+        misused: what such files wrote that our calls refuse, each with its place.
         evidence: the run's own, once it was read back; None also where it cannot be read.
         conclusion: the result of the run, printed after everything else; None for nothing.
         refused: a user's mistake ended the run before its first test, and pytest itself prints it.
@@ -61,6 +63,7 @@ class RunState:
         self.mistake: pytest.UsageError | None = None
         self.measures = self.recorded = self.refused = self.summarized = False
         self.uncollected: list[pytest.CollectReport] = []
+        self.misused: list[str] = []
         self.evidence: RunEvidence | None = None
         self.conclusion: RunConclusion | None = None
         self.reported: dict[str, dict[str, str]] = {}
@@ -74,6 +77,21 @@ class RunState:
     def reason(self, session: pytest.Session) -> str:
         """What ended the run early; "" for nothing."""
         return self._reason or str(session.shouldfail or session.shouldstop or "")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Show a call of ours that a module misuses as one message at the user's line, without our frames."""
+        report = yield
+        call = getattr(report, "call", None)
+        if report.failed and call is not None and call.excinfo is not None:
+            from pytest_nfvperf.plugin.failure_causes import usage_text  # noqa: PLC0415 - only after an error
+
+            if text := usage_text(call.excinfo.value, collector.config.rootpath):
+                report.longrepr = f"usage error: {text}"
+                self.misused.append(text)
+        return report
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -66,6 +66,7 @@ _NARROWING = {
     "deselect": "--deselect",
 }
 """Options of pytest by which a user picks some of the tests."""
+_START_NOTHING = ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
 _ONE_AT_A_TIME = "One testbed measures one test at a time, in the thread that started it"
 _SOCKETS = "OVS, the kernel and routing daemons are asked over sockets"
 _PARAMETERS_OF_SEARCHES = frozenset({"search", "sla", "profile", "nfv_labels", *TOPOLOGY_FIXTURES})
@@ -152,7 +153,7 @@ def check_root(config: pytest.Config, options: Options) -> None:
 
 
 def starts(config: pytest.Config, options: Options) -> bool:
-    return not (options.plan or config.option.collectonly)
+    return not (options.plan or any(config.getoption(option, False) for option in _START_NOTHING))
 
 
 def check_before_run(

@@ -28,7 +28,9 @@ from pytest_nfvperf.config.traffic_file import load_traffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.plugin.failure_causes import cause_of, place_in_test
 from pytest_nfvperf.plugin.far_files import SendFiles
 from pytest_nfvperf.plugin.output import RESULT_LINES, other_results, say, terminal_of
 from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
@@ -96,6 +98,11 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         backend = _backend(config, testbed, options)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
+    except Exception as error:
+        place = place_in_test(error, config.rootpath)  # in a hook of the project's conftest.py
+        if not place or cause_of(error, "call") is Cause.INTERNAL:
+            raise
+        raise pytest.UsageError(f"{place}: {type(error).__name__}: {error}") from error
     sinks: list[Sink] = [exporter.sink(run_dir) for exporter in other_results(config)]
     channel = channel_of(config)
     if channel is not None and config.workerinput[FAR]:  # type: ignore[attr-defined]  # a worker on another machine
@@ -128,7 +135,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
 
 def _lease(config: pytest.Config, options: Options, run_dir: Path) -> TestbedLease:
     """Lease the testbed to measure on. A run that starts nothing leases none, and reads the first file."""
-    if not starts(config, options):
+    if not starts(config, options) and not (options.setup_only and hasattr(config, "workerinput")):
         first = next((given for given in options.testbeds if not given.tags), None)
         return TestbedLease(first, held=False)  # which place labgrid will lease is not known: a plan is for any
     if len(options.labels) > 1 and not hasattr(config, "workerinput"):

@@ -48,6 +48,7 @@ class Options:
         compare_rounds: None: as many as needed.
         compare_blocks: None: until the comparison is conclusive.
         traffic: what is sent in place of the tests' own traffic; None: theirs.
+        setup_only: pytest only sets fixtures up (--setup-only, --setup-plan): no test runs, so nothing is recorded.
         root: pytest's rootdir, which reports name SLA files from.
     """
 
@@ -75,6 +76,7 @@ class Options:
     resume: Path | None = None
     virtual_time: bool = False
     traffic: Path | None = None
+    setup_only: bool = False
     root: Path = field(default_factory=Path.cwd)
 
     @property

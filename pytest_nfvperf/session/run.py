@@ -240,8 +240,8 @@ class NfvSession:
 
     @cached_property
     def recorder(self) -> Recorder:
-        """Evidence of this process, whose file is created now. A plan leaves none."""
-        if self.options.plan:
+        """Evidence of this process, whose file is created now. A plan leaves none, nor a run of fixtures alone."""
+        if self.options.plan or self.options.setup_only:
             return Recorder("plan", [], self.backend.clock)
         writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
         recorder = Recorder(self.run_id, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)

@@ -55,13 +55,15 @@ def test_whose_fault_it_is(pytester: pytest.Pytester) -> None:
             "INTERNAL*::test_library?1?: TypeError: *(pytest_nfvperf.measure.search, line *)",
             "INTERNAL*::test_library?2?: TypeError: *",
             "BROKEN*::test_fixture: KeyError: 0",
-            "FAIL*::test_users_own: TypeError: *",
-            "FAIL*::test_users_callback: KeyError: 0",
             "FAIL*::test_assertion: *",
+            "ERROR*::test_users_own: TypeError: *",
+            "ERROR*::test_users_callback: KeyError: 0",
         ]
     )
     last = next(line for line in lines.splitlines() if line.startswith("nfvperf: Internal error"))
-    assert "Internal error: of 6 selected tests 2 internal errors, 1 testbed broken, 3 failed." in last
+    assert (
+        "Internal error: of 6 selected tests 2 internal errors, 1 testbed broken, 1 failed, 2 errors of tests." in last
+    )
     assert "says nothing about the DUT: report it with the traceback, the run's evidence.jsonl" in last
     assert "change the DUT" not in last
     assert 'name="nfvperf.result" value="internal error"' in (pytester.path / "junit.xml").read_text()

@@ -87,17 +87,17 @@ ANSWERS = {
         "or assert on the run's result, such as run.result.goodput_bps > 1e9 (docs/how-to/streams.md)"
     ),
     "test_load_of_a_soak[[]4 Mpps]": (
-        "usage error: soak.run(): load_fps is '4 Mpps': write a number from 1 frames per second and direction, such as "
-        "4e6, or None"
+        "usage error: soak.run(): load_fps is '4 Mpps': write a number from 1 to 1e+09 frames per second and "
+        "direction, such as 4e6, or None"
     ),
     "test_load_of_a_trial": (
-        "usage error: search.loss_at(): load_fps is '4 Mpps': write a number from 1 frames per second and direction, "
-        "such as 4e6"
+        "usage error: search.loss_at(): load_fps is '4 Mpps': write a number from 1 to 1e+09 frames per second and "
+        "direction, such as 4e6"
     ),
     "test_algorithm": "usage error: 'rfc2455' is no algorithm, did you mean 'rfc2544'? There are rfc2544, tst009",
     "test_load_of_a_soak[[]-5]": (
-        "usage error: soak.run(): load_fps is -5: write a number from 1 frames per second and direction, such as 4e6, "
-        "or None"
+        "usage error: soak.run(): load_fps is -5: write a number from 1 to 1e+09 frames per second and "
+        "direction, such as 4e6, or None"
     ),
 }
 

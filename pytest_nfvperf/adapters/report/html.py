@@ -71,6 +71,7 @@ HEAD_STYLES = {
 }
 _OUTSIDE_THE_SLA = {
     Cause.ASSERTION: "what the test checks",
+    Cause.TEST: "the test's own code",
     Cause.SETUP: "a fixture",
     Cause.USAGE: "usage",
     Cause.INTERNAL: "nfvperf",

@@ -28,6 +28,7 @@ ATTEMPT = "nfvperf.attempt"
 
 _KINDS = {
     Fate.FAILED: "failure",
+    Fate.ERROR: "failure",
     Fate.INCONCLUSIVE: "error",
     Fate.BROKEN: "error",
     Fate.USAGE: "error",

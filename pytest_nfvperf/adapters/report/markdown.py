@@ -23,6 +23,7 @@ _MARKS = {
     Fate.PASSED: "✅",
     Fate.FAILED: "❌",
     Fate.BROKEN: "⛔",
+    Fate.ERROR: "⛔",
     Fate.USAGE: "⛔",
     Fate.INTERNAL: "⛔",
     Fate.INCONCLUSIVE: "⚠️",

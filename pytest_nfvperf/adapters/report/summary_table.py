@@ -54,6 +54,7 @@ BADGE_STYLES = {
     "FAIL": "bold red",
     "INCONCLUSIVE": "bold yellow",
     "BROKEN": "bold magenta",
+    "ERROR": "bold magenta",
     "USAGE": "bold magenta",
     "INTERNAL": "bold magenta",
 }

@@ -28,7 +28,7 @@ from pytest_nfvperf.model.measure.ledger import Ledger, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 
-_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
+_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.TEST, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
 
 
 @dataclass(frozen=True, slots=True)

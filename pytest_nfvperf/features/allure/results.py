@@ -44,6 +44,7 @@ _STATUS = {
     Fate.FAILED: Status.FAILED,
     Fate.INCONCLUSIVE: Status.BROKEN,
     Fate.BROKEN: Status.BROKEN,
+    Fate.ERROR: Status.BROKEN,
     Fate.USAGE: Status.BROKEN,
     Fate.INTERNAL: Status.BROKEN,
     Fate.UNFINISHED: Status.BROKEN,

@@ -37,6 +37,7 @@ class Fate(StrEnum):
     USAGE = "usage", "USAGE", "usage error", "usage errors"
     BROKEN = "broken", "BROKEN", "testbed broken"
     FAILED = "failed", "FAIL"
+    ERROR = "error", "ERROR", "error of the test", "errors of tests"
     INCONCLUSIVE = "inconclusive", "INCONCLUSIVE"
     UNFINISHED = "unfinished"
     NOT_RUN = "not run"
@@ -48,7 +49,7 @@ class Fate(StrEnum):
 NO_SLA = "no SLA"
 WHEN_THE_RUN_ENDED = "it had begun when the run ended"
 """Why a test is unfinished if the run was not killed."""
-GRAVITY = (Fate.INTERNAL, Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.INCONCLUSIVE)
+GRAVITY = (Fate.INTERNAL, Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.ERROR, Fate.INCONCLUSIVE)
 """What did not pass, the gravest first: our own faults, the user's and the testbed's come before any answer."""
 
 
@@ -133,7 +134,7 @@ _OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 
 
 def _fate(facts: TestFacts) -> Fate:
-    if not facts.began:
+    if not facts.began or facts.cause is Cause.NOT_RUN:
         return Fate.NOT_RUN
     if facts.cause in {Cause.USAGE, Cause.INTERNAL}:
         return Fate.USAGE if facts.cause is Cause.USAGE else Fate.INTERNAL
@@ -151,6 +152,8 @@ def _judged(facts: TestFacts) -> Fate:
     judgements = {verdict.judgement for verdict in facts.verdicts}
     if Judgement.FAIL in judgements:
         return Fate.FAILED
+    if facts.cause is Cause.TEST:
+        return Fate.ERROR
     doubtful = Judgement.INCONCLUSIVE in judgements or (facts.cause is Cause.INCONCLUSIVE and facts.status != "failed")
     if facts.status == "failed":
         if facts.cause is Cause.UNKNOWN:
@@ -275,6 +278,7 @@ class RunFate(StrEnum):
         "The reasons are above and in the report: change the DUT, its configuration or the SLA",
         "The table says which side is slower, and by how much",
     )
+    ERROR = "error", 1, "Error of a test", "It says nothing about the DUT: correct the test, and run it again"
     INCONCLUSIVE = (
         "inconclusive",
         10,
@@ -358,15 +362,16 @@ class RunConclusion:
     @property
     def last_line(self) -> str:
         rig = f"Rig: {self.rig}" if self.rig else ""
-        sentences = " ".join(f"{text}." for text in (self.headline, rig, self.reason, self.advice) if text)
+        parts = (self.headline, rig, self.reason, self.advice)
+        sentences = " ".join(text if text.endswith("?") else f"{text}." for text in parts if text)
         return f"{sentences} (exit status {self.exit_status})"
 
 
 def conclude_run(facts: RunFacts) -> RunConclusion:
     """Decide the result of the run.
 
-    In order of gravity: running, killed, internal error, interrupted, usage, testbed broken, failed, inconclusive. A
-    run is accepted only if every selected test passed and something was judged.
+    In order of gravity: running, killed, internal error, interrupted, usage, testbed broken, failed, error of a test,
+    inconclusive. A run is accepted only if every selected test passed and something was judged.
     """
     order = list(Fate)
     tests = tuple(sorted(map(conclude_test, facts.tests), key=lambda test: order.index(test.fate)))
@@ -374,7 +379,7 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
     if facts.compared is not None:
         return _comparison(facts, fate, tests)
     exit_status = fate.exit_status
-    if fate is RunFate.FAILED and facts.exit_status is not None and facts.exit_status > 5:
+    if fate.exit_status == 1 and facts.exit_status is not None and facts.exit_status > 5:
         exit_status = facts.exit_status  # another plugin's
     met = sum(verdict.judgement is Judgement.PASS for test in facts.tests for verdict in test.verdicts)
     headline, reason = _headline(fate, tests, met), _run_reason(facts, fate, tests)

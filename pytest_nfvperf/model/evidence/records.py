@@ -59,7 +59,9 @@ class Cause(StrEnum):
 
     UNKNOWN = ""
     SLA = "sla"
-    ASSERTION = "assertion"  # or whatever else the test itself raised
+    ASSERTION = "assertion"
+    TEST = "test"  # the test itself raised something else, which says nothing about the DUT
+    NOT_RUN = "not run"  # nobody ran its body
     INCONCLUSIVE = "inconclusive"
     TESTBED = "testbed"
     SETUP = "setup"  # a fixture raised what is no testbed error
