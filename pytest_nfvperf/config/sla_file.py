@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pytest_nfvperf.config.units import FRAME_RATE, LOOK_ALIKES, RATIO, UnitErro
 from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
-from pytest_nfvperf.model.display import MISSPELT, did_you_mean, listed
+from pytest_nfvperf.model.display import MISSPELT, did_you_mean, format_fps, listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla.rules import (
     ON_OR_OFF,
@@ -26,7 +26,7 @@ from pytest_nfvperf.model.sla.rules import (
     load_in_fps,
     share_of_goal,
 )
-from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
+from pytest_nfvperf.model.traffic.traffic import IMIXES, MIN_FRAME_SIZE, check_frame_size
 
 LIMIT_KEYS = ("at", "limit", "repeats", "flows")
 OF_FLOWS = "offloaded_flows"
@@ -40,6 +40,8 @@ _FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 BASELINE = "baseline"
 """What a share is of: the same figure in the run that --nfv-baseline names."""
+_LEAST_FPS, _MOST_NS = {True: 10_000, False: 1_000}, 100e6
+"""Below or above these a limit's unit is a slip: of goals of searches, and of other rates; of latencies."""
 _OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "=="}
 
 
@@ -96,6 +98,45 @@ def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
                     "has the labels of its parameters and of its nfv markers"
                 )
     return None
+
+
+def doubts(sla: Sla) -> Iterator[str]:
+    """What the author of an SLA can hardly have meant, a line each. It is judged as it stands."""
+    for place, rule in enumerate(sla.rules):
+        for metric, limit in rule.require:
+            why = _doubt(rule, metric, limit)
+            for number, other in enumerate(sla.rules):
+                if not why and number != place and _asks_as_much(other, rule, metric, limit, number < place):
+                    why = f"is asked, or more, of the same tests at {other.source}"
+            if why:
+                yield f"{rule.source}.require.{metric}: '{limit.text}' {why}"
+
+
+def _doubt(rule: Rule, metric: str, limit: Limit) -> str:
+    """Why a limit fails a DUT for being good, or no DUT at all; "" for neither, and for shares and windows."""
+    better = METRICS[metric].example[0]
+    operators = {other.operator[0] for name, other in rule.require if name == metric}
+    if limit.is_share or limit.unit == "line_ratio" or len(operators) > 1 or "=" in operators:
+        return ""
+    if better not in operators:
+        return f"fails a DUT for being better: write '{better}= {limit.text.lstrip('<>= ')}', if that is meant"
+    if (better == ">" and limit.value <= 0) or (metric == "loss_ratio" and limit.value >= 1):
+        return "" if METRICS[metric].dimensions[0].signed else "is met by every DUT"
+    sizes = [int(size) for name, accepted in rule.where if name == "frame_size" for size in accepted if size.isdigit()]
+    fps = limit.value / 8 / min(sizes, default=MIN_FRAME_SIZE) if limit.unit == "bps" else limit.value
+    if limit.unit in {"pps", "bps"} and fps < _LEAST_FPS[metric in GOALS]:
+        return f"is {format_fps(fps)}, a thousandth of what switches do: is the unit right?"
+    absurd = limit.unit == "ns" and limit.value > _MOST_NS
+    return "is a thousand times what switches take: is the unit right?" * absurd
+
+
+def _asks_as_much(other: Rule, rule: Rule, metric: str, limit: Limit, earlier: bool) -> bool:
+    """Whether the other rule selects all that this one does, and asks more, or the same if it stands ``earlier``."""
+    where, sign = dict(rule.where), 1 if ">" in limit.operator else -1
+    wider = all(name in where and set(where[name]) <= set(accepted) for name, accepted in other.where)
+    same = [(one, replace(one, value=limit.value, text=limit.text)) for name, one in other.require if name == metric]
+    more = [sign * (one.value - limit.value) for one, alike in same if alike == limit]
+    return wider and any(by > 0 or (earlier and by == 0) for by in more)
 
 
 def _to_sla(document: Document, shown: str = "") -> Sla:

@@ -231,7 +231,7 @@ METRICS = {
     **_steps("announcement"),
     "outage_time": _seconds("longest time without a frame of a direction that had been forwarded"),
     "recovery_time": _seconds("from the end of a failure or overload to what it had ended being there again"),
-    "survival_time": _seconds("from the begin of an overload to the end of the routing session"),
+    "survival_time": Metric("from the begin of an overload to the end of the routing session", (TIME,), ">= 10 s"),
     "prefixes_received_time": _seconds("from the announcement of many prefixes to the DUT's having counted them all"),
     "prefixes_installed_time": _seconds("from the announcement of many prefixes to all being flows"),
     "forwarding_rate_slope": _slope("forwarding_rate", FRAME_RATE, ">= -0.5 %"),

@@ -127,6 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     result = yield
     with _recording_refusal(config, items):
         selection.leave_out(config, items, session_of(config))  # now -k and -m have selected, too
+        selection.check_slas(config, measuring, items, session_of(config))
     selection.put_other_sides_first(items, session_of(config))
     return result
 
@@ -155,7 +156,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
 
         put_judged_first(items, session_of(config))
     selected = [item for item in items if is_measuring(item)]
-    selection.check_before_run(config, measuring, selected, session_of(config))
+    selection.check_before_run(config, selected, session_of(config))
     worker.report_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
         from pytest_nfvperf.plugin import resume  # noqa: PLC0415 - only for resumed runs
@@ -182,16 +183,10 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     """Begin the evidence with the selected tests. With --nfv-plan list the trials and run nothing."""
     config, state = session.config, session.config.stash[STATE_KEY]
     if state.misused and not config.option.continue_on_collection_errors:
-        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
-
-        mistake = pytest.UsageError("; ".join(state.misused))
-        refuse(config, session.items, mistake)
-        raise mistake
-    if (
-        config.option.collectonly
-        or config.stash[OPTIONS_KEY].setup_only
-        or not any(is_measuring(item) for item in session.items)
-    ):
+        with _recording_refusal(config, session.items):
+            raise pytest.UsageError("; ".join(state.misused))
+    started = not (config.option.collectonly or config.stash[OPTIONS_KEY].setup_only)
+    if not started or not any(map(is_measuring, session.items)):
         return None
     if config.stash[OPTIONS_KEY].plan:
         from pytest_nfvperf.plugin import plan  # noqa: PLC0415
@@ -199,11 +194,8 @@ def pytest_runtestloop(session: pytest.Session) -> object:
         return plan.show_plan(session, session_of(config))
     from pytest_nfvperf.plugin import run_result  # noqa: PLC0415
 
-    try:
+    with _recording_refusal(config, session.items):
         run_result.begin(session, session_of(config), state.uncollected)
-    except pytest.UsageError as error:
-        run_result.refuse(config, session.items, error)
-        raise
     state.recorded = True
     from pytest_nfvperf.plugin.phases import LoggedReports  # noqa: PLC0415 - only with evidence
 

@@ -213,6 +213,11 @@ def as_label(value: object) -> str:
     return ON_OR_OFF[value] if isinstance(value, bool) else str(value)
 
 
+def set_labels(item: pytest.Item) -> set[str]:
+    """Names of the labels that the author of a test set, by its parameters and its ``nfv`` markers."""
+    return {*_parameters(item), *(name for marker in item.iter_markers(MARKER) for name in marker.kwargs)}
+
+
 def _parameters(item: pytest.Item) -> dict[str, object]:
     """The parameters that the author of the test gave it.
 

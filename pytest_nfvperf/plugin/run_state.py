@@ -8,7 +8,7 @@ from collections.abc import Generator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,6 +32,7 @@ RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
 """In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
 MISTAKE = "nfv_mistake"
 """In a worker's output: the user's mistake that ends the run. Without it xdist would report an internal error."""
+SLA_NAMES = frozenset({"sla.yaml", "sla.yml", "slas.yaml", "slas.yml"})
 LATEST = "latest"
 NOT_LATEST = "the link to the latest run was not renewed"
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -50,6 +51,8 @@ class RunState:
         measures: tests that measure were selected.
         recorded: the run has evidence, which lists every test, including those that measure nothing.
         uncollected: reports of files that could not be collected.
+        partly: folders of which a file could not be collected, or is skipped as a whole.
+        sla_files: what is called ``sla.yaml``, or nearly so, in the folders that were collected.
         misused: what such files wrote that our calls refuse, each with its place.
         evidence: the run's own, once it was read back; None also where it cannot be read.
         conclusion: the result of the run, printed after everything else; None for nothing.
@@ -64,6 +67,8 @@ class RunState:
         self.measures = self.recorded = self.refused = self.summarized = False
         self.uncollected: list[pytest.CollectReport] = []
         self.misused: list[str] = []
+        self.partly: set[Path] = set()
+        self.sla_files: list[Path] = []
         self.evidence: RunEvidence | None = None
         self.conclusion: RunConclusion | None = None
         self.reported: dict[str, dict[str, str]] = {}
@@ -79,16 +84,14 @@ class RunState:
         return self._reason or str(session.shouldfail or session.shouldstop or "")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(
-        self, collector: pytest.Collector
-    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
         """Show a call of ours that a module misuses as one message at the user's line, without our frames."""
         report = yield
-        call = getattr(report, "call", None)
-        if report.failed and call is not None and call.excinfo is not None:
+        raised = getattr(getattr(report, "call", None), "excinfo", None)
+        if raised is not None:
             from pytest_nfvperf.plugin.failure_causes import usage_text  # noqa: PLC0415 - only after an error
 
-            if text := usage_text(call.excinfo.value, collector.config.rootpath):
+            if text := usage_text(raised.value, collector.config.rootpath):
                 report.longrepr = f"usage error: {text}"
                 self.misused.append(text)
         return report
@@ -97,6 +100,13 @@ class RunState:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self.uncollected.append(report)
+        if not report.passed:
+            self.partly.add(Path(report.nodeid).parent)
+
+    @pytest.hookimpl
+    def pytest_collect_file(self, file_path: Path) -> None:
+        if file_path.name.lower() in SLA_NAMES:
+            self.sla_files.append(file_path)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.sla_file import unknown_labels
+from pytest_nfvperf.config.sla_file import doubts, unknown_labels
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
-from pytest_nfvperf.model.display import how_many, listed
+from pytest_nfvperf.model.display import did_you_mean, how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.judge import requirement_text
-from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, unmatched_rules, why_never
+from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, why_never
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.plugin.labels import (
@@ -40,16 +40,17 @@ from pytest_nfvperf.plugin.labels import (
     TOPOLOGY_FIXTURES,
     VIRTUAL_TIME,
     is_measuring,
+    set_labels,
     subject_labels,
 )
 from pytest_nfvperf.plugin.options import SUITE_ORDER
 from pytest_nfvperf.plugin.output import say
-from pytest_nfvperf.plugin.run_state import LACKING_KEY, is_worker
+from pytest_nfvperf.plugin.run_state import LACKING_KEY, STATE_KEY, is_worker
 from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE
 from pytest_nfvperf.session.nics import cabled_ports, why_no_nics
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty
+from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty, shown_place
 
 NOT_ROOT = (
     "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
@@ -57,15 +58,9 @@ NOT_ROOT = (
 )
 _LEFT_OUT = {QUICK.name: (NOT_QUICK, SMOKE_ONLY), SMOKE.name: (NOT_QUICK,)}
 """Markers of the tests that a profile leaves out. All other profiles leave out what only these two have."""
-_NARROWING = {
-    "keyword": "-k",
-    "markexpr": "-m",
-    "lf": "--last-failed",
-    "ignore": "--ignore",
-    "ignore_glob": "--ignore-glob",
-    "deselect": "--deselect",
-}
-"""Options of pytest by which a user picks some of the tests."""
+_NOT_COLLECTING = {"lf": "--last-failed", "ignore": "--ignore", "ignore_glob": "--ignore-glob"}
+_NARROWING = {"keyword": "-k", "markexpr": "-m", **_NOT_COLLECTING, "deselect": "--deselect"}
+"""Options of pytest by which a user picks some of the tests; by the others they are collected, and then left out."""
 _START_NOTHING = ("collectonly", "setupplan", "showfixtures", "show_fixtures_per_test")
 _ONE_AT_A_TIME = "One testbed measures one test at a time, in the thread that started it"
 _SOCKETS = "OVS, the kernel and routing daemons are asked over sockets"
@@ -76,6 +71,10 @@ _ANYTHING = frozenset({"study", "soak", "streams", "copies", "convergence", "nfv
 _KERNEL_DATAPATHS = frozenset({"system", "linux-bridge"})
 _MEASURED = frozenset({"frame_size", "flows", "direction", "headers", "tuning", "datapath", "topology"})
 """Labels that the measurement sets, whatever labels the test has."""
+_OF_TRAFFIC = frozenset({"frame_size", "flows", "direction", "headers", "classes", "raised", "judged"})
+_MEASURES = frozenset({"search", "study", "soak", "streams", "copies", "convergence"})
+_OF_RUNS = TESTBED_LABELS | {"profile"}
+"""Labels of the whole run. A rule about another testbed or profile does not apply, and is no mistake."""
 
 
 def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -156,25 +155,19 @@ def starts(config: pytest.Config, options: Options) -> bool:
     return not (options.plan or any(config.getoption(option, False) for option in _START_NOTHING))
 
 
-def check_before_run(
-    config: pytest.Config, items: Sequence[pytest.Item], selected: Sequence[pytest.Item], session: NfvSession
-) -> None:
+def check_before_run(config: pytest.Config, selected: Sequence[pytest.Item], session: NfvSession) -> None:
     """Find a user's mistakes, and what the machine lacks, before anything is started.
 
-    ``items``: all tests that measure; ``selected``: those that the profile keeps. A worker of pytest-xdist only checks
-    the SLAs: other machines may have what its own lacks, and its tests say what is missing.
+    ``selected``: all tests that measure and that the profile keeps. A worker of pytest-xdist does not look: other
+    machines may have what its own lacks, and its tests say what is missing.
 
     Raises:
-        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
+        pytest.UsageError: a file that cannot be used, an SLA rule that can never be judged, no OVS, no generator.
     """
     refuse_two_topologies(selected)
-    is_worker = hasattr(config, "workerinput")
-    if is_worker and len(session.options.labels) > 1:
-        return  # a rule may be about the testbed of another worker
+    if is_worker(config):
+        return
     try:
-        check_slas(config, items, session)
-        if is_worker:
-            return
         refuse_unjudgeable(selected, session, whole=not narrowed_by(config))
         if not session.options.plan:
             _ = session.baseline  # refuse an unreadable one before anything is measured
@@ -184,62 +177,107 @@ def check_before_run(
         raise pytest.UsageError(str(error)) from error
 
 
-def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
-    """Refuse rules that match no test: a rule that judges nothing would look like a pass.
+def check_slas(
+    config: pytest.Config, collected: Sequence[pytest.Item], selected: Collection[pytest.Item], session: NfvSession
+) -> None:
+    """Refuse rules that match no collected test: a rule that judges nothing would look like a pass.
 
-    If the user picked some of the tests, rules about others are no mistake, and are only counted in a line. A file
-    without any matching rule is still refused.
+    Say what an SLA can hardly mean, and which rules are about what the user, the profile or the testbed left out. Note
+    in the session which rules the selected tests must be judged by.
+
+    Raises:
+        pytest.UsageError: file and key of such a rule; a file where it judges nothing.
     """
-    own = session.backend.labels()
-    folders = list(dict.fromkeys(item.path.parent for item in items))
-    known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
-    names = {name for labels in known for name in labels}
-    for pack in session.options.packs:
-        refuse_empty(pack, session.slas.published(folders))
-    narrowed = narrowed_by(config)
-    for sla in session.slas.from_command_line:
-        if not narrowed:
-            _refuse_unknown(sla, names)
-        unmatched = unmatched_rules(sla, known)
-        of_this_testbed = [rule for rule in unmatched if not _of_another_testbed(rule, known)]
-        if len(unmatched) == len(sla.rules):
-            _refuse(unmatched, own)
-        elif not narrowed:
-            _refuse(of_this_testbed, own)
-        elif of_this_testbed and not hasattr(config, "workerinput"):
-            rules = f"{how_many(len(of_this_testbed), 'rule')} of {len(sla.rules)} of this SLA"
-            where = f"which {narrowed} narrows, the first at {of_this_testbed[0].source}"
-            say(config, f"{rules} match no test of this run, {where}: they judge nothing here")
-    if session.options.slas or session.options.packs:
-        return
+    if is_worker(config) and len(session.options.labels) > 1:
+        return  # a rule may be about the testbed of another worker
+    own, profile = session.backend.labels(), session.profile.name
+    tests = [_Test(item, session, own | labels) for item in collected for labels in subject_labels(item, profile)]
+    try:
+        for pack in session.options.packs:
+            refuse_empty(pack, session.slas.published(dict.fromkeys(item.path.parent for item in collected)))
+        given = [(sla, tests, narrowed_by(config)) for sla in session.slas.from_command_line]
+        for sla, of_sla, narrowed in given or _beside(config, tests, session):
+            lines = [*doubts(sla), *_selected_by(sla, of_sla, narrowed, set(selected), session)]
+            for line in lines if getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0" else ():
+                say(config, line)
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _beside(
+    config: pytest.Config, tests: Sequence[_Test], session: NfvSession
+) -> Iterator[tuple[Sla, list[_Test], str]]:
+    """The file beside each suite, with the suite's tests and what kept some of them from being collected."""
+    folders = {} if session.options.packs else dict.fromkeys(test.item.path.parent for test in tests)
+    for path in config.stash[STATE_KEY].sla_files if folders else ():
+        folder, shown = path.parent, shown_place(str(path), session.options.root)
+        if path.name != SUITE_SLA and folder in folders and not (folder / SUITE_SLA).is_file():
+            raise ConfigError(f"is not read: call it {SUITE_SLA}, or name it by --nfv-sla", file=shown)
+        tested = folder in folders or any(any(folder.glob(name)) for name in config.getini("python_files"))
+        if path.name == SUITE_SLA and not tested and not _not_collected(config, folder):
+            raise ConfigError("judges nothing: put it beside the tests, or name it by --nfv-sla", file=shown)
     for folder in folders:
-        sla_of_suite = session.slas.of_folder(folder)
-        if sla_of_suite is not None and not narrowed:
-            _refuse_unknown(sla_of_suite, names)
+        if (sla := session.slas.of_folder(folder)) is not None:
+            yield sla, [test for test in tests if test.item.path.parent == folder], _not_collected(config, folder)
 
 
-def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
-    if (error := unknown_labels(sla, names)) is not None:
+def _not_collected(config: pytest.Config, folder: Path) -> str:
+    """What kept tests of a folder from being collected; "" where all were."""
+    found = [shown for option, shown in _NOT_COLLECTING.items() if config.getoption(option, None)]
+    paths = [(config.invocation_params.dir / arg).resolve() for arg in config.args if "::" not in arg]
+    if not any(path.is_dir() and folder.resolve().is_relative_to(path) for path in paths):
+        found += map(repr, config.args)
+    partly = any(config.rootpath / part == folder for part in config.stash[STATE_KEY].partly)
+    return ", ".join([*found, "a file that was not collected"] if partly else found)
+
+
+def _selected_by(
+    sla: Sla, tests: Sequence[_Test], narrowed: str, selected: Collection[pytest.Item], session: NfvSession
+) -> Iterator[str]:
+    """Refuse a rule that matches none of the tests, and say how many are about tests that are left out.
+
+    ``narrowed``: what kept other tests from being collected; for a file that the user names, or selected.
+    """
+    if not narrowed and (error := unknown_labels(sla, {name for test in tests for name in test.labels})) is not None:
         raise error
-
-
-def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
+    given = bool(session.options.slas)
+    matching = [(rule, [test for test in tests if test.may_be(rule)]) for rule in sla.rules]
+    unmatched = [rule for rule, found in matching if not found]
     # A vendor's file covers all its NICs, firmwares and datapaths.
-    return any(
-        selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
-        for selector in rule.where
+    lost = [rule for rule in unmatched if not any(name in _OF_RUNS for name, _ in _strangers(rule, tests))]
+    if (given and len(unmatched) == len(sla.rules)) or (lost and not narrowed):
+        _refuse((lost or unmatched)[0], tests, session)
+    chosen = {rule: [test for test in found if test.item in selected] for rule, found in matching}
+    for rule, found in matching:
+        whole = found and chosen[rule] == found and not narrowed
+        if whole or any(test.certainly(rule) for test in chosen[rule]):
+            session.awaited[rule.source] = rule.selects
+    left = [rule for rule, found in matching if rule in lost or (found and not chosen[rule])]
+    idle = sla.rules if not any(chosen.values()) else left if given or len(left) > len(lost) else ()
+    if idle:
+        rules = f"{how_many(len(idle), 'rule')} of {len(sla.rules)} of this SLA match no test of this run"
+        by = narrowed or f"profile {session.profile.name} of testbed {session.backend.testbed.name}"
+        yield f"{rules}, which {by} narrows, the first at {idle[0].source}: they judge nothing here"
+
+
+def _strangers(rule: Rule, tests: Sequence[_Test]) -> list[tuple[str, tuple[str, ...]]]:
+    """The selectors of a rule that match no test, whatever the others are."""
+    return [one for one in rule.where if not any(test.may_be(replace(rule, where=(one,))) for test in tests)]
+
+
+def _refuse(rule: Rule, tests: Sequence[_Test], session: NfvSession) -> None:
+    testbed, why = (
+        ", ".join(f"{name}: {value}" for name, value in session.backend.labels().items()),
+        "none has all of it",
     )
-
-
-def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
-    if unmatched:
-        rule = unmatched[0]
-        testbed = ", ".join(f"{name}: {value}" for name, value in own.items())
-        where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
-        raise ConfigError(
-            f"{rule.source}: no test matches {{{where}}}, so this rule judges nothing; correct the "
-            f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
-        )
+    for name, accepted in _strangers(rule, tests)[:1]:
+        values = {test.labels[name] for test in tests if name in test.labels}
+        hint = next(filter(None, (did_you_mean(value, values) for value in accepted)), "")
+        why = f"none has {name} {' or '.join(accepted)}{hint}".removesuffix("?")
+    raise ConfigError(
+        f"{rule.source}: no test matches {rule.selects}, so this rule judges nothing: {why}; correct the "
+        f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
+    )
 
 
 def narrowed_by(config: pytest.Config) -> str:
@@ -383,6 +421,24 @@ class _Test:
         self.foreseeable = ours and "search" in self.arguments and not self.arguments & _ANYTHING
         self.plain = self.foreseeable and self.arguments <= _PARAMETERS_OF_SEARCHES
         self.foreseen = self._foreseen(session) if self.foreseeable else Foreseen()
+        self.later = self._shown_later(session)
+
+    def _shown_later(self, session: NfvSession) -> frozenset[str]:
+        """Labels that only the measurement will show: what no parameter, marker or fixture of the test sets."""
+        if not _MEASURES.intersection(getattr(self.item, "fixturenames", ())):
+            return frozenset()
+        later = ((_MEASURED | _OF_TRAFFIC) - set_labels(self.item) - _OF_RUNS) | (
+            _OF_TRAFFIC if session.traffic else set()
+        )
+        deploys = self.arguments & (_ANYTHING | {"deploy"})
+        return later if deploys or "topology" not in self.labels else later - {"topology"}
+
+    def may_be(self, rule: Rule) -> bool:
+        """False if the rule certainly selects nothing that this test measures."""
+        return rule.without_class().matches(self.labels, self.later)
+
+    def certainly(self, rule: Rule) -> bool:
+        return self.may_be(rule) and not any(name in self.later for name, _ in rule.where)
 
     def _foreseen(self, session: NfvSession) -> Foreseen:
         profile, testbed = session.profile, session.backend.testbed

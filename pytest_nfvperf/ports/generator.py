@@ -157,14 +157,6 @@ class PortDevice:
 
 
 @runtime_checkable
-class KnowsDevices(Protocol):
-    """A generator that drives NICs itself."""
-
-    def devices(self) -> Mapping[str, PortDevice]:
-        """The devices of its attached ports, by the port's name. Ports without a DPDK driver are not among them."""
-
-
-@runtime_checkable
 class WatchesPollers(Protocol):
     """A generator on the DUT's machine, which timestamps what happens to the DUT's polling threads there."""
 

@@ -63,6 +63,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE
+from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.measure.soak import SoakLoad
@@ -172,6 +173,7 @@ class NfvSession:
     Attributes:
         deployed: what the running test deployed, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests of the run; None until the first of them is about to run.
+        awaited: rules that a selected test must be judged by: what each selects, by its place.
         not_for_testbed: node ids of tests that are not selected because the testbed lacks what they need, by reason.
         test_file: file of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak: the run ends after this test; "" without one.
@@ -213,6 +215,7 @@ class NfvSession:
         self.test_file: Path | None = None
         self.selected: tuple[str, ...] | None = None
         self.not_begun = 0
+        self.awaited: dict[str, str] = {}
         self.not_for_testbed: dict[str, tuple[str, ...]] = {}
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
@@ -268,6 +271,7 @@ class NfvSession:
             compare=options.compare,
             resumes=self.resumes,
             not_for_testbed=self.not_for_testbed,
+            awaited={} if self.profile is PROFILES["smoke"] or self.comparison else self.awaited,
         )
         recorder.emit(self._run_data)
 
@@ -435,8 +439,21 @@ class NfvSession:
         """What the running test has measured so far."""
         return [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
 
+    def _unchecked(self, end: TestEndData) -> TestEndData:
+        """Say of a test that passed without a verdict which rule is about what it measured."""
+        judged = any(isinstance(finding, Verdict) for finding in self.recorder.findings)
+        if end.status != "passed" or end.reason or judged or self.test_file is None:
+            return end
+        measured = [(outcome.label, {seen.metric for seen in observations(outcome)}) for outcome in self.outcomes]
+        for rule in self.rules_in_force(self.test_file):
+            metrics = dict(rule.require).keys()
+            if any(metrics & seen and rule.without_class().matches(labels) for labels, seen in measured):
+                return replace(end, reason=f"measured; {rule.source} would apply, and nothing called sla.check()")
+        return end
+
     def end_test(self, end: TestEndData) -> TestConclusion:
         self._progress.clear()
+        end = self._unchecked(end)
         self._count(end)
         conclusion = conclude_running(self.recorder, end)
         try:

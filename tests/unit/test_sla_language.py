@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.sla_file import load_sla, parse_limit, parse_selector, parse_sla, unknown_labels
+from pytest_nfvperf.config.sla_file import doubts, load_sla, parse_limit, parse_selector, parse_sla, unknown_labels
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.sla.rules import Limit, Rule, unmatched_rules
+from pytest_nfvperf.model.sla.rules import Limit, Rule
 
 DESIGN = """\
 schema: 1
@@ -277,12 +279,87 @@ def test_several_loads_of_one_metric():
     ]
 
 
-def test_rules_that_match_nothing():
-    sla = parse_sla(DESIGN)
-    chained = {"suite": "chaining", "link": "patch", "bridges": "3"}
-    assert unmatched_rules(sla, [chained]) == sla.rules[:1]
-    assert unmatched_rules(sla, [chained, {"topology": "phy2phy", "frame_size": "64"}]) == ()
-    assert unmatched_rules(sla, []) == sla.rules
+LABELS = st.dictionaries(st.sampled_from(["suite", "test", "topology", "frame_size", "link"]), st.sampled_from("abc"))
+
+
+@given(LABELS, st.data())
+def test_a_rule_made_of_a_tests_own_labels_selects_it_and_one_with_a_stranger_does_not(labels, data):
+    names = data.draw(st.lists(st.sampled_from(sorted(labels)), unique=True)) if labels else []
+    where = tuple((name, tuple({labels[name], *data.draw(st.lists(st.sampled_from("abc")))})) for name in names)
+    stranger = data.draw(st.sampled_from(["suite", "topology", "mine"]))
+
+    assert Rule(where, (), "r").matches(labels)
+    beyond = Rule((*where, (stranger, ("nobody's",))), (), "r")
+    assert not beyond.matches(labels)
+    assert beyond.matches(labels, {stranger})  # the measurement may show it
+
+
+FACTORS = {">= 4 Mpps": "ndr", ">= 25 Gbps": "ndr", "<= 100 us": "latency_p99", "<= 0.1 %": "loss_ratio"}
+
+
+@given(st.sampled_from(sorted(FACTORS)), st.floats(0.1, 10))
+def test_a_limit_that_is_meant_raises_no_doubt(text, factor):
+    operator, number, unit = text.split()
+    at = {"at": "100 % of ndr"} if FACTORS[text] != "ndr" else {}
+    require = {FACTORS[text]: {"limit": f"{operator} {float(number) * factor:f} {unit}", **at}}
+
+    assert list(doubts(parse_sla(json.dumps({"schema": 1, "rules": [{"require": require}]})))) == []
+
+
+DOUBTFUL = {
+    "{ndr: '<= 3 Mpps'}": "fails a DUT for being better: write '>= 3 Mpps'",
+    "{latency_p99: {at: 50 % of pdr, limit: '>= 10 us'}}": "fails a DUT for being better",
+    "{ndr: '>= 3 Mbps'}": "is 5.86 kpps",
+    "{ndr: '>= 3 kpps'}": "is 3.00 kpps",
+    "{latency_p99: {at: 50 % of pdr, limit: '<= 150 ms'}}": "is a thousand times what switches take",
+    "{ndr: '>= 0 Mpps'}": "is met by every DUT",
+    "{loss_ratio: '<= 100 %'}": "is met by every DUT",
+}
+CERTAIN = (
+    "{ndr: ['>= 1 Mpps', '<= 3 Mpps']}",
+    "{forwarding_rate: '<= 105 % of {overlay: none}'}",
+    "{forwarding_rate: '<= 105 % of baseline'}",
+    "{rate_change: '>= -1 %'}",
+    "{survival_time: '>= 0.5 s'}",
+    "{mirror_completeness: ['>= 100 %', '<= 100 %']}",
+    "{forwarding_rate: '>= 1 kpps'}",
+    "{ndr: '>= 30 Mbps'}",
+)
+
+
+@pytest.mark.parametrize(("require", "why"), DOUBTFUL.items())
+def test_what_an_author_can_hardly_mean_is_said_with_its_place(require, why):
+    (line,) = doubts(parse_sla(f"schema: 1\nrules:\n  - require: {require}\n", "own.yaml"))
+
+    assert line.startswith("own.yaml:3: rules[0].require.")
+    assert why in line
+
+
+@pytest.mark.parametrize("require", CERTAIN)
+def test_what_may_be_meant_raises_no_doubt(require):
+    assert list(doubts(parse_sla(f"schema: 1\nrules:\n  - require: {require}\n"))) == []
+
+
+def test_a_bit_rate_is_doubted_by_the_frame_size_of_its_rule():
+    rule = "schema: 1\nrules: [{{where: {{frame_size: {}}}, require: {{ndr: '>= 30 Mbps'}}}}]"
+
+    assert list(doubts(parse_sla(rule.format(64)))) == []
+    assert "is 2.47 kpps" in next(doubts(parse_sla(rule.format(1518))))
+
+
+def test_rules_that_another_one_makes_needless_are_said():
+    rules = [
+        "require: {ndr: '>= 4 Mpps', pdr: '>= 5 Mpps'}",
+        "{where: {frame_size: 64}, require: {ndr: '>= 3 Mpps'}}",  # an author may think that it replaces the first
+        "{where: {frame_size: 64}, require: {ndr: '>= 6 Mpps'}}",
+        "{where: {frame_size: [64, 128]}, require: {ndr: '>= 5 Mpps'}}",
+        "{where: {frame_size: 64}, require: {ndr: '>= 6 Mpps'}}",
+    ]
+    said = list(doubts(parse_sla("schema: 1\nrules:\n" + "".join(f"  - {rule}\n" for rule in rules), "own.yaml")))
+
+    assert [line.partition(":")[2].split(".")[0] for line in said] == ["4: rules[1]", "7: rules[4]"]
+    assert said[0].endswith("at own.yaml:3: rules[0]")
+    assert said[1].endswith("at own.yaml:5: rules[2]")
 
 
 @given(st.text(max_size=40))

@@ -416,6 +416,8 @@ def conclude(run: RunEvidence) -> RunConclusion:
     if limit_s is not None:
         why = f"not begun: the time limit of {format_seconds(limit_s)} was used up"
     never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
+    judged = {verdict.rule for test in run.tests.values() for verdict in test.verdicts.values()}
+    awaited = {place: where for one in run.runs.values() for place, where in one.awaited.items() if place not in judged}
     facts = RunFacts(
         (*tests, *never),
         None if ended is None else ended.exit_status,
@@ -425,6 +427,7 @@ def conclude(run: RunEvidence) -> RunConclusion:
         compared=counted(run.comparisons.values()) if data is not None and data.compare is not None else None,
         rig="" if rig is None else str(rig.grade),
         out_of_time=limit_s is not None,
+        unjudged=() if run.resumed else tuple(f"{place} {where}" for place, where in awaited.items()),
     )
     return conclude_run(facts)
 

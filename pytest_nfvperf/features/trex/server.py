@@ -239,14 +239,6 @@ def _configuration(spec: TrexSpec, start: TrexStart, prefix: str) -> str:
     return json.dumps([platform], indent=2) + "\n"  # which is YAML, too
 
 
-def _interface_words(start: TrexStart, number: int, name: str) -> str:
-    """An interface in TRex's words: devargs, or the PCI address that a VF has by now."""
-    if start.driver in _DEVARGS:
-        return _DEVARGS[start.driver].format(number=number, name=name)
-    device = read_device(name)
-    return device.address if device is not None else name
-
-
 def port_mac(number: int) -> str:
     """A MAC address for a TRex port, for frames whose addresses do not matter."""
     return f"02:00:00:00:7e:{number:02x}"

@@ -14,7 +14,7 @@ from typing import Self
 from pytest_nfvperf.model.display import cut, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.evidence.rig_condition import Grade
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
+from pytest_nfvperf.model.sla.verdict import NOT_MEASURED, Judgement, Verdict, worst
 
 LONGEST_REASON = 300
 
@@ -106,6 +106,11 @@ class TestConclusion:
         if self.fate is Fate.PASSED and self.measured and not self.judged:
             return NO_SLA
         return self.fate.badge
+
+    @property
+    def unchecked(self) -> bool:
+        """It passed, and measured what a rule is about, which it did not ask: the reason names the rule."""
+        return self.badge == NO_SLA and bool(self.reason)
 
     @property
     def wrong(self) -> bool:
@@ -314,6 +319,7 @@ class RunFacts:
         running: somebody still writes its evidence.
         rig: how quiet the rig was, a word of ``Grade``; "" if nobody looked.
         out_of_time: its time limit was used up before every test had begun.
+        unjudged: rules that selected tests must be judged by, and that judged nothing: where each is, what it selects.
     """
 
     tests: tuple[TestFacts, ...]
@@ -324,6 +330,7 @@ class RunFacts:
     running: bool = False
     rig: str = ""
     out_of_time: bool = False
+    unjudged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,8 +421,10 @@ def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
         return RunFate.FAILED
     if not tests:
         return RunFate.EMPTY
-    accepted = all(test.fate is Fate.PASSED for test in tests) and any(test.judged for test in tests)
-    return RunFate.ACCEPTED if accepted and not facts.smoke else RunFate.PASSED
+    passed, unchecked = all(test.fate is Fate.PASSED for test in tests), any(test.unchecked for test in tests)
+    accepted = passed and not unchecked and not facts.smoke and any(test.judged for test in tests)
+    unjudged = facts.unjudged and (passed or unchecked)
+    return RunFate.INCONCLUSIVE if unjudged else RunFate.ACCEPTED if accepted else RunFate.PASSED
 
 
 def _headline(fate: RunFate, tests: Sequence[TestConclusion], met: int) -> str:
@@ -455,6 +464,9 @@ def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
     decided = next((test for test in tests if _RUNS.get(test.fate) is fate and test.wrong), None)
     if decided is not None:
         return _without_stop(f"{decided.node_id}: {decided.full_reason or decided.reason}")
+    if fate is RunFate.INCONCLUSIVE and facts.unjudged:
+        unchecked = (f"{test.node_id}: {test.reason}" for test in tests if test.unchecked)
+        return next(unchecked, f"{facts.unjudged[0]} judged nothing: no test measured what it selects")
     if fate is RunFate.FAILED:
         return f"pytest ended with status {facts.exit_status}, and no test says why: see above"
     return _without_stop(own)
@@ -469,9 +481,11 @@ def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> 
     if fate is not RunFate.PASSED:
         again = "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
         more = "Nothing failed, but this is no acceptance: give the run more time (--nfv-time-limit), or fewer tests"
+        first = next((test.reason for test in tests if test.wrong), NOT_MEASURED)
+        vain = "Nothing failed, but this is no acceptance: the reasons say what to correct in the test or the SLA"
         special = {
             RunFate.ACCEPTED: again if facts.rig == Grade.UNTRUSTED else "",
-            RunFate.INCONCLUSIVE: more * facts.out_of_time,
+            RunFate.INCONCLUSIVE: more * facts.out_of_time or vain * (NOT_MEASURED in first),
         }
         return special.get(fate) or fate.advice
     if any(test.tolerated for test in tests):
@@ -480,6 +494,8 @@ def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> 
         return "This is no acceptance of all: the reasons of the skips say what is missing"
     if facts.smoke:
         return "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"
-    if not any(test.judged for test in tests):
-        return "This is no acceptance: give requirements in an sla.yaml beside the suite or by --nfv-sla FILE"
+    if any(test.unchecked for test in tests) or not any(test.judged for test in tests):
+        given = "give requirements for these tests in an sla.yaml beside the suite or by --nfv-sla FILE"
+        asked = "a test measured what a rule is about, and asked for no verdict" * any(test.unchecked for test in tests)
+        return f"This is no acceptance: {asked or given}"
     return "This is no acceptance: what failed as expected still needs a fix"

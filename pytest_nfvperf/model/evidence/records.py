@@ -87,6 +87,7 @@ class RunData:
         compare: the sides, if the run compares.
         resumes: evidence files of earlier processes that this one continues: how they ended no longer counts.
         not_for_testbed: node ids of tests that were not selected because the testbed lacks what they need, by reason.
+        awaited: rules that a selected test must be judged by: what each selects, by its place.
     """
 
     tool_version: str
@@ -103,6 +104,7 @@ class RunData:
     compare: ComparisonSettings | None = None
     resumes: tuple[str, ...] = ()
     not_for_testbed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    awaited: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

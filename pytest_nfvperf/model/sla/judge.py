@@ -22,7 +22,7 @@ from pytest_nfvperf.model.sla.rules import (
     show_load,
     within,
 )
-from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, NOT_MEASURED, Baseline, Judgement, Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, Relative
 
 Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
@@ -281,7 +281,8 @@ def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observa
     named = [seen for seen in observed if seen.metric == metric]
     if not named:
         measured = ", ".join(sorted({seen.metric for seen in observed})) or "nothing"
-        return f"{metric} was not measured by this test (it measured {measured})"
+        ask = ": ask for it, search.ndr_pdr(..., latency=True)" if metric.startswith("latency_") else ""
+        return f"{metric} {NOT_MEASURED}{ask} (it measured {measured})"
     fitting = [seen for seen in named if seen.unit == (named[0].unit if limit.is_share else limit.unit)]
     if not fitting:
         unit = "line rate" if limit.unit == "line_ratio" else limit.unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
@@ -88,10 +88,20 @@ class Rule:
         """The rule as far as it can be matched before anything is measured: a test shows its classes when it runs."""
         return replace(self, where=tuple(one for one in self.where if one[0] != CLASS))
 
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if the labels meet every selector. An unknown label does not match."""
+    @property
+    def selects(self) -> str:
+        """``{topology: phy2phy, frame_size: 64 | 128}``."""
+        return f"{{{', '.join(f'{name}: ' + ' | '.join(values) for name, values in self.where)}}}"
+
+    def matches(self, labels: Mapping[str, str], later: Collection[str] = ()) -> bool:
+        """True if the labels meet every selector. An unknown label does not match, unless it is one of ``later``.
+
+        ``later``: labels that only the measurement will show.
+        """
         for name, accepted in self.where:
             value = labels.get(name)
+            if name in later:
+                continue
             # A selector that ends in a star accepts every value that begins so: ``firmware: 22.36.*``.
             begins = tuple(one[:-1] for one in accepted if one.endswith("*"))
             if value is None or not (value in accepted or value.startswith(begins)):
@@ -105,12 +115,6 @@ class Sla:
 
     rules: tuple[Rule, ...]
     source: str
-
-
-def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[Rule, ...]:
-    """Rules that select no subject: nobody would notice that they are never judged."""
-    open_rules = ((rule, rule.without_class()) for rule in sla.rules)
-    return tuple(rule for rule, known in open_rules if not any(known.matches(labels) for labels in all_labels))
 
 
 def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:

@@ -12,6 +12,7 @@ from pytest_nfvperf.model.display import format_against, format_margin, longest_
 from pytest_nfvperf.model.statistics import Bound, Relative, bound_of
 
 NOT_GIVEN = "no baseline was given: --nfv-baseline DIR names the results of an earlier run"
+NOT_MEASURED = "was not measured by this test"
 FREE_LABELS = frozenset({"driver", "firmware"})
 """Labels in which a subject may differ from its baseline: a baseline is there to judge another version."""
 
