@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import ReservedMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
 from pytest_nfvperf.measure.cpu_placement import Placement, read_round_trips
-from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling, NoCeilings
+from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
@@ -71,10 +71,10 @@ class EmbeddedSide:
     def round_trips(self, machine: ReservedMachine) -> StoredValueFile:
         return _round_trips_of(machine.facts)
 
-    def ceilings(self, machine: ReservedMachine) -> Ceilings:
+    def ceilings(self, machine: ReservedMachine) -> Ceilings | None:
         """Measured on vhost-user ports, and cached for the same machine and program; a lab has none."""
         if is_lab(self._testbed):
-            return NoCeilings()
+            return None
         digest = machine.digest(_CEILING_FACTS, generator=str(build.program_path()), ring=VIRTIO_RING, method=METHOD)
 
         def meter(traffic: AnyTraffic, directions: int) -> Ceiling:

@@ -60,8 +60,8 @@ class GeneratorSide(Protocol):
     def round_trips(self, machine: ReservedMachine) -> StoredValue | None:
         """Those of earlier runs between its CPUs and ``polling_cpus``; None if nobody moves them."""
 
-    def ceilings(self, machine: ReservedMachine) -> Ceilings:
-        """Its own limits on this machine."""
+    def ceilings(self, machine: ReservedMachine) -> Ceilings | None:
+        """Its own limits on this machine; None if nobody can measure them."""
 
     def extra_generator_mib(self) -> int | None:
         """Hugepages, MiB, of one more generator on the same CPUs; None where there can be only one."""

@@ -189,7 +189,7 @@ class LocalBackend:
     def _parts(self, machine: ReservedMachine, name: str = "") -> RigParts:
         """``name``: suffix of an additional rig, "" for the run's own one."""
         journal, ceilings = machine.journal, self._side.ceilings(machine)
-        if machine.recording is not None:  # a replay asks for the same loads only below the same ceiling
+        if machine.recording and ceilings:  # a replay asks for the same loads only below the same ceiling
             ceilings = RecordedCeilings(ceilings, machine.recording)
         return RigParts(
             make_datapath=lambda dut: self._make_datapath(machine, dut, f"ovs{name}"),

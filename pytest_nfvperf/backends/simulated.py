@@ -95,6 +95,9 @@ class SimulatedTopology:
     def not_offloaded(self) -> str | None:
         return None
 
+    def ovs(self, program: str, *arguments: str) -> str:  # noqa: ARG002 - there is none
+        return ""
+
     def wait_ready(self, deadline_s: float) -> None: ...
 
     def configuration(self) -> str:

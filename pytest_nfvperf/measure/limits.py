@@ -52,14 +52,6 @@ class Ceiling:
 Meter = Callable[[AnyTraffic, int], Ceiling]
 
 
-class NoCeilings:
-    """For generators whose own limit cannot be measured: their ports are cabled to the DUT."""
-
-    def cached(self, traffic: AnyTraffic, directions: int) -> None: ...
-
-    def measure(self, traffic: AnyTraffic, directions: int) -> None: ...
-
-
 class CachedCeilings:
     """The rig's own ceilings, measured once and kept (How we measure, rule 3).
 
@@ -220,7 +212,7 @@ class LoadRange:
         return plateaus(self.measurer, self.limits) if self.measurer.watch is None else ()
 
     def remeasure(self) -> Limits:
-        """The limits, with a ceiling measured now; the topology is rebuilt meanwhile."""
+        """The limits, with a ceiling measured now; a topology that cannot be frozen is rebuilt meanwhile."""
         limits = self.remeasured(self.live, self.traffic)
         self.live.learn(self.traffic)
         self.measurer.runner = self.live.runner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +12,6 @@ from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.streams import Reconnection, longest_gap_ns
-from pytest_nfvperf.ports.datapath import Restart
 from pytest_nfvperf.ports.streams import Reachability, StreamEnd
 
 _BEFORE_S, _AGAIN_S = 10.0, 30.0
@@ -50,25 +49,25 @@ class ReconnectTime(EndFigure):
         return Reading({"reconnect_time": found.outage_ns / 1e9, "restart_time": found.restart_ns / 1e9}, run_id)
 
     def _restart_and_watch(
-        self, live: LiveTopology, restart: Restart, reachability: Reachability, between: tuple[StreamEnd, StreamEnd]
+        self, live: LiveTopology, restart: Callable[..., None], reachability: Reachability, ends: tuple[StreamEnd, ...]
     ) -> Reconnection:
-        clock = self.context.clock
+        clock, (client, server) = self.context.clock, ends
 
         def now_ns() -> int:
             return int(clock.monotonic() * 1e9)
 
         def unreached(deadline_s: float, when: str) -> str:
-            client, server = between
             return (
                 f"no datagram from {client.address} ({client.namespace}) arrived at {server.address} "
                 f"({server.namespace}) within {deadline_s:g} s {when}; topology {live.name!r}"
             )
 
-        with reachability.watch(*between) as watch:
+        with reachability.watch(client, server) as watch:
             if not watch.await_one(_BEFORE_S):
                 raise TestbedError(unreached(_BEFORE_S, "before a restart of the DUT"))
             began_ns = now_ns()
             restart(killed=self.killed)
+            live.apply_configure(self.context.recorder)
             restarted_ns = now_ns()
             if not watch.await_one(_AGAIN_S):
                 raise DutFailure(unreached(_AGAIN_S, "after a restart of the DUT"))

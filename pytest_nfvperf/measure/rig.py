@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
 from pytest_nfvperf.measure.cpu_placement import Placement
-from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, underlying_death
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner, add_evidence, underlying_death
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
-from pytest_nfvperf.model.evidence.records import ErrorData, Span
+from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData, Span
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
@@ -26,7 +29,6 @@ from pytest_nfvperf.ports.datapath import (
     Collector,
     Datapath,
     Freezing,
-    Restart,
     Restarting,
     Sampled,
     Sampler,
@@ -54,6 +56,7 @@ class RigParts:
 
     Attributes:
         make_streams, make_cpu_accounting, make_requests, make_connects, reachability: None if the testbed has none.
+        ceilings: None if nobody can measure the generator's own limit: its ports are cabled to the DUT.
         pmd_cpus: number of CPUs of poll-mode threads, 0 if unknown.
         polling_cpus: CPUs whose distance from the generator's is watched.
         round_trips: those that earlier runs measured; None if nobody moves the CPUs.
@@ -67,7 +70,7 @@ class RigParts:
     make_datapath: Callable[[Dut], Datapath]
     make_generator: Callable[[], Generator]
     make_ledger: LedgerFactory | None
-    ceilings: Ceilings
+    ceilings: Ceilings | None
     pmd_cpus: int
     polling_cpus: tuple[int, ...] = ()
     round_trips: StoredValue | None = None
@@ -174,7 +177,7 @@ class Deployment:
     runner: TrialRunner | None
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
-    restart: Restart | None = None
+    restart: Callable[..., None] | None = None
     reachability: Reachability | None = None
     check_alive: Callable[[], None] = lambda: None
     processes: Callable[[], Mapping[int, CpuRole]] = dict
@@ -196,6 +199,7 @@ class LiveTopology:
         repeats: how often an invalid trial is repeated.
         current: None once it is not deployed any more.
         replaced_by: the topology that was deployed after it, by name; "" for none.
+        configure: the test's own function, called after each build.
     """
 
     topology: Topology
@@ -205,6 +209,13 @@ class LiveTopology:
     replaced_by: str = ""
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
     stopwatch: Stopwatch = field(default_factory=lambda: Stopwatch(SystemClock()))
+    configure: Callable[[LiveTopology], object] | None = None
+
+    def apply_configure(self, recorder: Recorder) -> None:
+        """Let the test set up what was built, or started again."""
+        if self.configure is not None:
+            recorder.emit(AttachmentData(f"configured: {self.name}", text=f"by {shown_value(self.configure)}"))
+            self.configure(self)
 
     def start_service(self, start: Callable[[LiveTopology], Service]) -> None:
         """Start a service, such as routing daemons. It ends before the topology is removed, and starts again with it.
@@ -401,11 +412,12 @@ class Rig:
         """Deploy this topology on ``dut``; another one is removed first. ``repeats``: of an invalid trial."""
         topology = with_queues(topology, dut.tuning)
         dut = with_nodes(dut, topology)
-        if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
+        configure = self.context.configures.get(topology.name)
+        if self._live and (self._live.topology, self._dut, self._live.configure) == (topology, dut, configure):
             return self._live
         if self._live is not None:
             self._live.replaced_by = topology.name
-        live = LiveTopology(topology, repeats, dut, stopwatch=self._stopwatch)
+        live = LiveTopology(topology, repeats, dut, stopwatch=self._stopwatch, configure=configure)
         with self._stopwatch.of(Span.BUILDING):
             self._remove()
             self._deploy(live)
@@ -416,18 +428,46 @@ class Rig:
     ) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        An unknown one is measured; with ``anew`` a known one, too. The topology is removed for that, because a PMD
-        would poll on the CPU that the loop needs. ``live`` is deployed again afterwards.
+        An unknown one is measured; with ``anew`` a known one, too.
         """
         ceilings = self.parts.ceilings
-        known = ceilings.cached(traffic, directions)
-        if known is not None and not anew:
+        known = None if ceilings is None else ceilings.cached(traffic, directions)
+        if ceilings is None or (known is not None and not anew):
             return known
-        with self._stopwatch.of(Span.CEILING):
-            self._remove()
-            ceiling = ceilings.measure(traffic, directions)
-            self._deploy(live)
-        return ceiling
+        rig = live.runner.context.dut  # another one than this where a study has companions
+        with self._stopwatch.of(Span.CEILING), rig.off_cpu(live) if isinstance(rig, Rig) else nullcontext():
+            return ceilings.measure(traffic, directions)
+
+    @contextmanager
+    def off_cpu(self, live: LiveTopology) -> Iterator[None]:
+        """Keep a topology off its CPUs: its PMD would poll where the ceiling's loop runs.
+
+        Its DUT is frozen, with all that the test did to it; the kernel polls nothing. Where others poll on, or sessions
+        would end, it is built again: ConfigError if what the test did by hand is lost by that.
+        """
+        info, deployment = live.datapath_info, live.deployment
+        others = deployment.services or deployment.vnfs.kinds or info.origin == "system"
+        with ExitStack() as stack:
+            if info.kind not in {"system", "linux-bridge"}:
+                if others or not isinstance(self._datapath, Freezing):
+                    stack.enter_context(self._rebuilding(live))
+                else:
+                    stack.callback(self.thaw)
+                    self.freeze()
+            yield
+
+    @contextmanager
+    def _rebuilding(self, live: LiveTopology) -> Iterator[None]:
+        had = _openflow_of(live)
+        self._remove()
+        yield
+        self._deploy(live)
+        if lost := sorted(had - _openflow_of(live)):
+            raise ConfigError(
+                f"topology {live.name!r} was built again to measure the generator's own ceiling, and what the test had "
+                f"done by hand is gone: {'; '.join(lost)}. Write it as rules({lost[0].partition(':')[0]!r}, flows=...) "
+                "into the topology, or do it in a function: deploy(topology, configure=f)"
+            )
 
     def remove_topology(self) -> None:
         with self._stopwatch.of(Span.BUILDING):
@@ -551,6 +591,11 @@ class Rig:
         live.current = deployment
         self._live = live
         self.context.places.last = (live.topology, live.dut)
+        try:
+            live.apply_configure(self.context.recorder)
+        except BaseException:
+            self._remove()  # without that it is not what the test asked for
+            raise
         for start in live.service_starters:
             live.current.services.append(start(live))
 
@@ -577,6 +622,17 @@ class Rig:
             vnf_counts=deployment.vnfs.counts,
             alone=_only_generator_sends(topology),
         )
+
+
+def _openflow_of(live: LiveTopology) -> set[str]:
+    """Flows, groups and meters of its bridges, but those that end by themselves, or are a service's."""
+    if any(getattr(service, "owns_flows", False) for service in live.deployment.services):
+        return set()
+    ovs = getattr(live.deployment.built, "ovs", lambda *_: "")
+    dumps = ("dump-flows", "dump-groups", "dump-meters")
+    asked = ((dump, bridge, "--names", "--no-stats") for bridge in live.topology.bridges for dump in dumps)
+    lines = (f"{words[1]}: {line.strip()}" for words in asked for line in ovs("ofctl", *words).splitlines())
+    return {line for line in lines if not re.search(r" reply |_timeout=|cookie=", line)}
 
 
 def _only_generator_sends(topology: Topology) -> bool:

@@ -331,8 +331,8 @@ class Search:
     def ceiling_fps(self, live: LiveTopology, traffic: AnyTraffic, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        ``live`` is taken down and rebuilt if the limit has to be measured. ``anew``: measure it now, even if one is
-        cached.
+        ``live`` is frozen while the limit is measured, or rebuilt where that is impossible. ``anew``: measure it now,
+        even if one is cached.
         """
         limits_of = (self._remeasured_limits if anew else None) or self._limits_of
         return limits_of(live, self._in_place_of(traffic)).ceiling_fps
@@ -539,9 +539,8 @@ class Search:
         traffic = self._in_place_of(traffic)
         check_live(call, live, traffic)
         live.runner.context.time_limit.measured_until_s = math.inf
-        limits = limits or self._limits_of(
-            live, traffic
-        )  # first: an unknown ceiling takes the topology down and up again
+        if limits is None:  # first: an unknown ceiling may take the topology down and up again
+            limits = self._limits_of(live, traffic)
         live.learn(traffic)
         measurer = LoadMeasurer(
             live.runner,

@@ -200,6 +200,7 @@ class Context:
         profiles: by the id of the run that was repeated under a profiler.
         places: the topology of each run.
         place: the topology that a runner of trials is for.
+        configures: the running test's own functions, by the name of the topology after whose builds each is called.
         placement: None if the DUT's CPUs are not known.
         dut: is frozen while ``placement`` waits; None if it cannot be.
         time_limit: of the run.
@@ -215,6 +216,7 @@ class Context:
     others: list[str] = field(default_factory=list)
     profiles: dict[str, CpuProfile] = field(default_factory=dict)
     places: RunLocations = field(default_factory=RunLocations)
+    configures: dict[str, Callable[[Any], object] | None] = field(default_factory=dict)
     place: DeployedOn | None = None
     placement: Placement | None = None
     dut: Freezing | None = None
@@ -226,7 +228,7 @@ class Context:
     def begin_test(self) -> None:
         self.recorder.stopwatch.restart()
         self.time_limit.measured_until_s = math.inf
-        for known in (self.trials, self.streams, self.others, self.profiles, self.places):
+        for known in (self.trials, self.streams, self.others, self.profiles, self.places, self.configures):
             known.clear()
 
     def finish_run(self, record: object, place: DeployedOn) -> str:

@@ -177,22 +177,15 @@ class Freezing(Protocol):
         """Let it continue. Does nothing if it is not frozen, or has ended."""
 
 
-class Restart(Protocol):
-    """Ends the DUT and starts it again under the topologies that are built on it."""
+@runtime_checkable
+class Restarting(Protocol):
+    """A DUT that can be ended, and started again under the topologies that are built on it."""
 
-    def __call__(self, *, killed: bool = False) -> None:
+    def restart(self, *, killed: bool = False) -> None:
         """``killed``: by SIGKILL, as when it crashes. Returns when it has taken its configuration again.
 
         Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
         """
-
-
-@runtime_checkable
-class Restarting(Protocol):
-    """A DUT that can be restarted."""
-
-    def restart(self, *, killed: bool = False) -> None:
-        """See ``Restart``."""
 
 
 class Datapath(Protocol):

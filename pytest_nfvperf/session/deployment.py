@@ -6,7 +6,7 @@ mirror's copies outside the generator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from pytest_nfvperf.measure.call_arguments import DUT, LIVE
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.streams import StreamRunner
-from pytest_nfvperf.model.arguments import NAME, checked, optional
+from pytest_nfvperf.model.arguments import CALLABLE, NAME, checked, optional
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, run_all
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
@@ -36,9 +36,14 @@ class Deployer:
         self._composition = composition
         self._test = test
 
-    @checked("deploy", dut=DUT, name=optional(NAME))
+    @checked("deploy", dut=DUT, name=optional(NAME), configure=optional(CALLABLE))
     def __call__(
-        self, topology: Topology | None = None, *, dut: Dut = TESTBED_DUT, name: str | None = None
+        self,
+        topology: Topology | None = None,
+        *,
+        dut: Dut = TESTBED_DUT,
+        name: str | None = None,
+        configure: Callable[[LiveTopology], object] | None = None,
     ) -> LiveTopology:
         """Build a topology, unless it is deployed already, and attach the generator.
 
@@ -47,10 +52,11 @@ class Deployer:
             dut: on which datapath. If the machine lacks what it needs, or the generator cannot take the topology's
                 roles, the test is skipped, with the reason.
             name: of a topology made of parts; by default the test function's without ``test_``.
+            configure: called with the live topology now, and whenever it is built again while the test runs, to set up
+                what ``rules`` cannot say. Its exceptions are the test's. A plan does not call it.
 
         Raises:
-            ValueError: the parts make no topology.
-            ConfigError: the datapath cannot have it, or it is no topology.
+            ConfigError: it is no topology, the parts make none, or the datapath cannot have it, or a line of ``rules``.
             TestbedError: it could not be built.
         """
         if topology is None:
@@ -63,6 +69,7 @@ class Deployer:
         if self._session.comparison is not None:
             dut = self._session.comparison.on_baseline(dut)
         _skip_where_lacking(self._session, topology, dut)
+        self._session.rig.context.configures[topology.name] = None if self._session.options.plan else configure
         return self._session.live(topology, dut)
 
 

@@ -149,3 +149,51 @@ def test_what_is_wrong_with_the_parts_is_said(pytester, suite, message):
     result.assert_outcomes(failed=1)
     assert result.ret == 4
     result.stdout.fnmatch_lines([f"usage error: {message}", "  in mine/test_mine.py:*"])
+
+
+CONFIGURED = """
+import pytest
+from pytest_nfvperf import Subject, Traffic, phy2phy
+
+calls = []
+
+def set_up(live):
+    live.deployment.built.ovs("vsctl", "set", "bridge", "br0", "other_config:mac-aging-time=9")
+    calls.append(live.name)
+
+def test_set_up(deploy, search, study):
+    search.loss_at(deploy(phy2phy(), configure=set_up), Traffic(frame_size=64), 1000.0, 1.0)
+    assert calls == ["phy2phy"] * 2, "once built, once built again for a ceiling"
+    study.forwarding_rate("kind", [Subject("one", phy2phy()), Subject("two", phy2phy())], Traffic(frame_size=64))
+    assert len(calls) > 4, "each subject, in each round"
+
+def test_not_set_up(deploy):
+    calls.clear()
+    deploy(phy2phy())
+    assert not calls, "another test's function"
+
+def test_fails(deploy):
+    deploy(phy2phy(), configure=lambda live: {}["vlan"])
+
+def test_no_function(deploy):
+    deploy(phy2phy(), configure="set_up")
+"""
+
+
+def test_a_tests_own_function_sets_up_each_build(pytester):
+    result = project(pytester, CONFIGURED).runpytest_subprocess("--nfv-report", "none")
+
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["*KeyError: 'vlan'*", "*deploy(): configure is 'set_up': write a function, or None*"])
+    causes = {
+        record["test"].partition("::")[2]: record["data"]["cause"] for record in records(pytester.path, "test_end")
+    }
+    assert (causes["test_fails"], causes["test_no_function"]) == ("assertion", "usage")
+    names = [record["data"]["name"] for record in records(pytester.path, "attachment")]
+    assert names.count("configured: phy2phy") > 4
+
+
+def test_a_plan_sets_up_nothing(pytester):
+    result = project(pytester, CONFIGURED).runpytest_subprocess("--nfv-plan", "-k", "test_fails")
+
+    assert result.ret == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.adapters.net.linux_bridge import refuse_impossible
-from pytest_nfvperf.adapters.ovs.openflow import pipeline, without_access_list
+from pytest_nfvperf.adapters.ovs.openflow import pipeline, with_numbers, without_access_list
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.bridges import BridgeRules, rules
@@ -13,6 +13,7 @@ from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path, tunnel
 from pytest_nfvperf.model.topology.topology import node_topology
 from pytest_nfvperf.model.topology.workloads import vm_to_vm
+from pytest_nfvperf.model.traffic.trial import Direction
 
 PORTS = {"tun1": 3, "tun2": 3}
 
@@ -82,6 +83,7 @@ def test_rules_stand_on_the_node_of_their_bridge_and_are_drawn():
     assert "geneve 42..1041 from 198.19.0.1" in text
 
 
+ONE_WAY = Direction("p0", "p1")
 LEARNS = (endpoint("p0", "br0"), endpoint("p1", "br0"))
 
 
@@ -117,6 +119,51 @@ def test_a_tunnel_of_many_keys_is_alone_on_its_bridge():
     other = tunnel("br0", local="10.9.0.1", remote="10.9.0.3", port="t2")
     with pytest.raises(ValueError, match="bridge 'br0' has a tunnel of many keys, and another one"):
         compose("t", endpoint("p0", "br0", mtu=1400), endpoint("p1", "br0", mtu=1400), one, other)
+
+
+def test_own_lines_stand_on_any_bridge_and_are_drawn():
+    """On one with a path, too, where a port then need not be on the path."""
+    text = """
+        priority=200,in_port=p2,actions=p1   # a port that is on no path
+
+        meter=1,pktps,bands=type=drop,rate=10
+        group_id=2,type=all,bucket=output:p1
+    """
+    made = compose("own", *LEARNS, endpoint("p2", "br0"), path("p0", "p1"), ONE_WAY, rules("br0", flows=text))
+    own = ("priority=200,in_port=p2,actions=p1", "meter=1,pktps,bands=type=drop,rate=10",
+           "group_id=2,type=all,bucket=output:p1")  # fmt: skip
+    assert made.rules == (BridgeRules("br0", flows=own),)
+    assert [line.strip() for line in topology_text(made).splitlines()][-3:] == list(own)
+    assert pipeline(made, "br0", {}) == []
+    assert rules("br0", flows=list(own)) == made.rules[0]
+    learns = compose("both", *LEARNS, rules("br0", acl=1, flows=own[0].replace("p2", "p0")))
+    assert "access list of 1 rule\n" in topology_text(learns)
+    assert "priority=200,in_port=p0,actions=p1" in topology_text(learns)
+    assert len(pipeline(learns, "br0", {})) == 4
+
+
+def test_a_line_that_is_no_flow_is_refused():
+    with pytest.raises(ConfigError, match=r"rules\('br0'\): 'priority=1,in_port=p0' has no 'actions='"):
+        rules("br0", flows=["in_port=p1,actions=drop", "priority=1,in_port=p0"])
+
+
+@pytest.mark.parametrize(
+    ("line", "numbered"),
+    [
+        ("priority=9,in_port=p0,ip,actions=p1", "priority=9,in_port=1,ip,actions=2"),
+        ("in_port=p0 actions=output:p1,a-long.name,drop", "in_port=1 actions=output:2,3,drop"),
+        ("in_port=p0,actions=resubmit(p1,2),clone(output:p0)", "in_port=1,actions=resubmit(2,2),clone(output:1)"),
+        ("actions=output(port=p0,max_len=64),local", "actions=output(port=1,max_len=64),local"),
+        ("group_id=1,type=ff,bucket=watch_port:p1,actions=p1", "group_id=1,type=ff,bucket=watch_port:2,actions=2"),
+        ("actions=bundle(eth_src,0,hrw,ofport,slaves:p0,p1)", "actions=bundle(eth_src,0,hrw,ofport,slaves:1,2)"),
+        (
+            "in_port=eth7,nw_dst=10.0.0.1,actions=set_field:5->reg0",
+            "in_port=eth7,nw_dst=10.0.0.1,actions=set_field:5->reg0",
+        ),
+    ],
+)
+def test_ports_have_the_topologys_names(line, numbered):
+    assert with_numbers(line, {"p0": 1, "p1": 2, "a-long.name": 3}) == numbered
 
 
 def test_a_linux_bridge_has_no_openflow_rules():

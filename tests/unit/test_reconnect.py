@@ -106,6 +106,15 @@ def test_an_outage_is_read_to_the_interval(clock: VirtualClock) -> None:
     assert 0 < record.data["arrived"] < record.data["sent"]
 
 
+def test_a_restarted_dut_is_set_up_again_by_the_tests_own_function(clock: VirtualClock) -> None:
+    """Its flows are gone with the old process."""
+    happened: list[str] = []
+    topology = live(clock, Link(clock), lambda **_: happened.append("restarted"))
+    topology.configure = lambda _: happened.append("configured")
+    ReconnectTime(context(clock, Listed()), ("pod1", "pod2")).read(topology, None)
+    assert happened == ["restarted", "configured"]
+
+
 def test_who_does_not_come_back_is_told(clock: VirtualClock) -> None:
     link = Link(clock)
 

@@ -173,7 +173,8 @@ class LinkWatch:
                 enter(self._namespace)
             while not self._stop.is_set():
                 self._asked.clear()
-                self._look()
+                with suppress(TestbedError):  # OVS is frozen, or has died
+                    self._look()
                 self._answered.set()
                 self._asked.wait(self.INTERVAL_S)
         self._answered.set()

@@ -33,6 +33,7 @@ from pytest_nfvperf.adapters.ovs.openflow import (
     connected,
     links_up,
     pipeline,
+    with_numbers,
     without_access_list,
 )
 from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, value_of
@@ -48,8 +49,8 @@ from pytest_nfvperf.adapters.ovs.rows import (
     replace_mirrors,
 )
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
-from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError, UnavailableError
+from pytest_nfvperf.adapters.process.process import run, wait_until
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
@@ -107,6 +108,9 @@ class BuiltNode(BuiltTopology, Protocol):
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Replace a bridge's flows, all at once, by these in ovs-ofctl(8)'s words; TestbedError with its message."""
+
+    def ovs(self, program: str, *arguments: str) -> str:
+        """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses."""
 
 
 def noted_sources(dump_flows: str) -> Iterator[tuple[str, int]]:
@@ -360,7 +364,7 @@ class BuiltOvsTopology:
         found: defaultdict[str, set[str]] = defaultdict(set)
         for bridge in self.topology.bridges:
             names = self.port_names(bridge)
-            for mac, number in noted_sources(self._openflow.dump_flows(bridge)):
+            for mac, number in noted_sources(self._openflow.command("dump-flows", bridge)):
                 found[mac].add(names.get(number, f"{bridge} port {number}"))
         return {mac: tuple(sorted(ports)) for mac, ports in found.items()}
 
@@ -419,6 +423,20 @@ class BuiltOvsTopology:
             tables = pipeline(self.topology, bridge, ofports)
             if tables:
                 self._openflow.replace_flows(bridge, tables)
+        for one in self.topology.rules:
+            self._openflow.add_own(one, ofports)
+
+    def ovs(self, program: str, *arguments: str) -> str:
+        try:
+            if program == "ofctl":
+                numbers = self.ofports()  # of the topology's names of ports
+                return self._openflow.command(*(with_numbers(one, numbers) for one in arguments))
+            if program == "appctl":
+                return self.instance.ctl.call(*arguments)
+            return run([f"ovs-{program}", f"--db=unix:{self.instance.database}", *arguments])
+        except (TestbedError, TypeError) as error:
+            self.instance.check_alive()
+            raise ArgumentError(f"ovs{(program, *arguments)}: {error}") from error
 
     def _bonded(self) -> set[str]:
         """Return the bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""
@@ -557,6 +575,7 @@ class BuiltOvsTopology:
             parts += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
             tables = pipeline(self.topology, bridge, self.ofports())
             parts.append(without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge))
+            parts += [line for one in self.topology.rules if one.bridge == bridge for line in one.flows]
         parts += ["", *self._port_maker.cabling.offload_lines()]
         userspace = self.instance.options.datapath_type == "netdev"
         for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):

@@ -117,6 +117,11 @@ class BuiltNodes:
                 return built.netns(namespace)
         raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
 
+    def ovs(self, program: str, *arguments: str) -> str:
+        """On the node of the first bridge that the arguments name; without one on the first node."""
+        nodes = (self._node_of[one] for one in arguments if one in self._node_of)
+        return self._built[next(nodes, next(iter(self._built)))].ovs(program, *arguments)
+
     def note_sources(self, macs: Sequence[str]) -> None:
         for built in self._built.values():
             built.note_sources(macs)

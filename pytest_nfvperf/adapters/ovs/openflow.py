@@ -7,6 +7,7 @@ OpenFlow, and ovs-ofctl takes 10 ms a bridge to start, 100 ms if a PMD polls on 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.model.errors import ArgumentError, DeadlineError, TestbedError
 from pytest_nfvperf.model.topology.bridges import BridgeRules
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.topology import Topology
@@ -76,6 +77,11 @@ _OXM_ETH_TYPE, _OXM_ETH_DST, _OXM_ETH_SRC = 0x80000A02, 0x80000606, 0x80000806
 _OXM_DST = {4: 0x80001908, 6: 0x80003720}  # ipv4_dst and ipv6_dst, with mask
 _ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 
+
+_NAMED_PORT = re.compile(
+    r"(\b(?:in_port|port|actions)=|\b(?:output|watch_port|slaves|members):|[,(])([^\s,:()=]+)(?=[,)\s]|$)"
+)
+"""Where a line of ovs-ofctl(8) names a port, and the name."""
 
 _PORT_STATS, _PORT_DESCRIPTIONS = 4, 13  # OFPMP_*
 _PORT = struct.Struct("!IH30xI")  # struct ofp_port: number, length, addresses, name and config left out, state
@@ -192,6 +198,11 @@ def _output(port: int) -> bytes:
     return _OUTPUT.pack(0, _OUTPUT.size, port, 0)
 
 
+def with_numbers(line: str, ofports: Mapping[str, int]) -> str:
+    """A line of ovs-ofctl(8) with numbers for the topology's names of ports, which OVS may call otherwise."""
+    return _NAMED_PORT.sub(lambda found: f"{found[1]}{ofports.get(found[2], found[2])}", line)
+
+
 class OpenFlow:
     """Flows in ovs-ofctl(8)'s words, over the management sockets of one OVS."""
 
@@ -211,8 +222,29 @@ class OpenFlow:
             deadline_s=_DEADLINE_S + len(flows) * _FLOW_S,
         )
 
-    def dump_flows(self, bridge: str) -> str:
-        return run([*self._ofctl, "-O", "OpenFlow14", "dump-flows", f"unix:{self.socket(bridge)}"])
+    def command(self, name: str, bridge: str, *arguments: str, lines: Sequence[str] = ()) -> str:
+        """Run a command of ovs-ofctl, with lines for a file "-"; ArgumentError with its message where it refuses."""
+        target, stdin = f"unix:{self.socket(bridge)}", "".join(f"{line}\n" for line in lines)
+        deadline_s = _DEADLINE_S + len(lines) * _FLOW_S
+        try:
+            return run([*self._ofctl, "-O", "OpenFlow14", name, target, *arguments], stdin=stdin, deadline_s=deadline_s)
+        except TestbedError as error:
+            said = error.evidence.get("stderr", "").strip()
+            if not said or "onnect" in said:
+                raise  # it did not answer
+            number = re.search(r"-:(\d+): ", said)
+            line = lines[int(number[1]) - 1] if number else " ".join(arguments)
+            raise ArgumentError(f"ovs-ofctl {name} {bridge} refuses {line!r}: {said}") from error
+
+    def add_own(self, rules: BridgeRules, ofports: Mapping[str, int]) -> None:
+        """Add the author's meters, groups and flows, in this order; errors as of ``command``."""
+        lines = [with_numbers(line, ofports) for line in rules.flows]
+        meters, groups = ([line for line in lines if line.startswith(kind)] for kind in ("meter=", "group_id="))
+        for meter in meters:
+            self.command("add-meter", rules.bridge, meter)
+        for name, own in (("add-groups", groups), ("add-flows", [one for one in lines if one not in meters + groups])):
+            if own:
+                self.command(name, rules.bridge, "--bundle", "-", lines=own)
 
 
 def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequence[int]]]) -> None:
@@ -247,7 +279,7 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
         4      sets the key
         5      turns neighbour solicitations into advertisements
     """
-    rules = next((one for one in topology.rules if one.bridge == bridge), None)
+    rules = next((one for one in topology.rules if one.bridge == bridge and one.learns), None)
     many_keys = [tunnel for tunnel in topology.tunnels if tunnel.bridge == bridge and tunnel.keys > 1]
     if rules is None and not many_keys:
         return []

@@ -67,7 +67,7 @@ _PROGRAMS = (
     Program("ovsdb-server", "openvswitch-common", "its database"),
     Program("ovsdb-tool", "openvswitch-common", "to make its database"),
     Program("ovs-ofctl", "openvswitch-common", "flows"),
-    Program("ovs-vsctl", "openvswitch-switch", "tests look at OVS as an operator does", Use.TESTS),
+    Program("ovs-vsctl", "openvswitch-switch", "what tests set by built.ovs('vsctl', ...)", lost="that call"),
     Program("dpdk-testpmd", "dpdk-dev", "VNFs that are a process of their own", lost="VNFs of kind testpmd"),
     Program("iperf3", "iperf3", "streams between namespaces; its service stays disabled", lost=_STREAMS),
     Program("sockperf", "sockperf", "requests and responses between namespaces", lost="study.response_time"),

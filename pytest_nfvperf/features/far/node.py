@@ -79,6 +79,7 @@ class FarBuilt:
     mac_of = _RemoteMethod("built")
     set_neighbour = _RemoteMethod("built")
     replace_flows = _RemoteMethod("built")
+    ovs = _RemoteMethod("built")
 
     def __init__(self, line: NodeLine, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
         self.topology = topology

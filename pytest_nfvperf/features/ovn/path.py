@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.ovs.installation import locate
@@ -57,6 +57,7 @@ class OvnPath:
     FRR announces what the agent exposes.
     """
 
+    owns_flows: ClassVar[bool] = True
     plan: OvnPathPlan
     ovn: PrivateOvn
     frr: FrrSpeaker

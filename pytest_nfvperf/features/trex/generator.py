@@ -31,7 +31,7 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0
 """The child notices a frozen server after ten seconds, which can happen twice in one command."""
-_LINK_POLL_S = 0.1
+_LINK_POLL_S, _LINK_DEADLINE_S = 0.1, 10.0
 _LEARN_FPS = 1000
 _LEARN_S = 0.02
 _LEARN_TIMEOUT_S = 3.0
@@ -159,11 +159,13 @@ def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: A
     """The most frames/s per direction that the server sends.
 
     Args:
-        generator: connected, its ports free.
+        generator: connected. Ports that are attached are attached again afterwards.
         numbers: of TRex's ports; the first one or two send.
         traffic: what is sent.
         directions: how many ports send at once.
     """
+    held = [attached.port for attached in generator.ports.values()]
+    generator.detach([port.name for port in held])
     ports = [GeneratorPort(f"ceiling{number}", str(number), port_mac(number), mtu=_MTU) for number in numbers[:2]]
     generator.attach(ports)
     try:
@@ -180,3 +182,5 @@ def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: A
             load = max(1, int(reached / _REACHED_RATIO))
     finally:
         generator.detach([port.name for port in ports])
+        generator.attach(held)
+        generator.wait_links_up(_LINK_DEADLINE_S)

@@ -20,7 +20,6 @@ from pytest_nfvperf.adapters.generators.packet_socket import (
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
-from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
@@ -33,7 +32,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
     counts_by_class,
 )
-from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.ports.generator import Burst, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
 BURST_FRAMES = 32
@@ -277,8 +276,8 @@ class PacketSocketSide:
     def round_trips(self, machine: ReservedMachine) -> StoredValue | None:  # noqa: ARG002 - as GeneratorSide has it
         return None  # there is one CPU
 
-    def ceilings(self, machine: ReservedMachine) -> Ceilings:  # noqa: ARG002
-        return NoCeilings()  # there are no rates
+    def ceilings(self, machine: ReservedMachine) -> None:
+        """None: there are no rates."""
 
     def extra_generator_mib(self) -> int | None:
         return None  # readings do not alternate, because nothing disturbs them

@@ -85,7 +85,7 @@ def _notes(topology: Topology, kinds: Kinds) -> list[str]:
     notes += [f"{link.port_a}: {', '.join(extras(link))}" for link in topology.veths if extras(link)]
     notes += [f"{tunnel.port}: {tunnel_words(tunnel)}" for tunnel in topology.tunnels]
     notes += [f"{node.name}: {', '.join(node.bridges)}" for node in topology.nodes]
-    notes += [f"{one.bridge}: {one}" for one in topology.rules]
+    notes += [f"{one.bridge}: {line}" for one in topology.rules for line in (*[str(one)] * one.learns, *one.flows)]
     notes += [f"{bridge}: {line}" for bridge in topology.bridges for line in _mirrors(topology, bridge)]
     return _shortened(notes, "more")
 
@@ -96,11 +96,12 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     crossed = any(crossing.bridge == bridge for crossing in topology.crossings)
     rows = _shortened(_rows(topology, bridge, kinds), "ports")
     marks = ["├─"] * (len(rows) - 1) + ["└─"] * bool(rows)
-    below = [f"   {line}" for line in (*_flows(topology, bridge), *_mirrors(topology, bridge))]
+    own = _shortened([line for one in topology.rules if one.bridge == bridge for line in one.flows], "more")
+    below = [f"   {line}" for line in (*_flows(topology, bridge), *_mirrors(topology, bridge), *own)]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
     node = node_of_bridge(topology).get(bridge)
     place = "" if node is None else f", on {node}"
-    rules = "".join(f"; {one}" for one in topology.rules if one.bridge == bridge)
+    rules = "".join(f"; {one}" for one in topology.rules if one.bridge == bridge and one.learns)
     return [f"{bridge}{place}" if crossed else f"{bridge}{place} (learns MAC addresses{rules})", *lines, *below]
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, checked, optional
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, checked, either, optional, several
 from pytest_nfvperf.model.display import CpuChoice, how_many
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
 MOST_ACL_RULES = 1 << 22
@@ -158,29 +159,24 @@ def _not_on_bridge(
         yield f"{what} {port!r}, which is no port of {mirror.bridge!r}; there are: {', '.join(own) or 'none'}"
 
 
-# Rules on bridges that learn MAC addresses: an access list, conntrack.
+# Rules: tables ahead of a bridge's MAC learning (an access list, conntrack), and the author's own OpenFlow.
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeRules:
-    """OpenFlow tables that frames pass before the bridge forwards them by their MAC addresses.
-
-    Attributes:
-        bridge: which learns MAC addresses.
-        acl: rules of an access list. Each drops UDP to another address of 100.64.0.0/10, where no traffic of ours goes:
-            a frame is looked up among all of them, and passes.
-        zone: of connection tracking, 0..65535: IP frames are looked up in it, and new connections committed; None for
-            no tracking.
-        by_address: a rule reads both IP addresses, so the datapath has a flow of its own for each pair of them.
-        answers: endpoint of the bridge with whose MAC the others' ARP requests and neighbour solicitations are
-            answered, whatever they ask for: a router then sends there what it forwards. None for nobody.
-    """
+    """OpenFlow of a bridge: the arguments of ``rules``."""
 
     bridge: str
     acl: int = 0
     zone: int | None = None
     by_address: bool = False
     answers: str | None = None
+    flows: tuple[str, ...] = ()
+
+    @property
+    def learns(self) -> bool:
+        """True where the bridge forwards by MAC addresses behind these rules."""
+        return bool(self.acl or self.by_address or self.answers) or self.zone is not None or not self.flows
 
     def __str__(self) -> str:
         """``access list of 1,000 rules, conntrack zone 7``."""
@@ -191,11 +187,24 @@ class BridgeRules:
         return ", ".join(said) or "no rules"
 
 
-@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER), by_address=FLAG, answers=optional(TEXT))
+@checked(
+    bridge=TEXT,
+    acl=INTEGER,
+    zone=optional(INTEGER),
+    by_address=FLAG,
+    answers=optional(TEXT),
+    flows=either(TEXT, several(TEXT)),
+)
 def rules(
-    bridge: str, *, acl: int = 0, zone: int | None = None, by_address: bool = False, answers: str | None = None
+    bridge: str,
+    *,
+    acl: int = 0,
+    zone: int | None = None,
+    by_address: bool = False,
+    answers: str | None = None,
+    flows: str | Sequence[str] = (),
 ) -> BridgeRules:
-    """What frames pass on a bridge that learns MAC addresses, before they are forwarded.
+    """OpenFlow of a bridge: flows, groups and meters of your own; what frames pass before it learns MAC addresses.
 
     Args:
         bridge: its name.
@@ -205,8 +214,16 @@ def rules(
             addresses, where the access list needs few.
         answers: an endpoint of the bridge. The generator answers no ARP request and no neighbour solicitation; the
             bridge does, with that endpoint's MAC, so that a router forwards to any address behind it.
+        flows: added to what the bridge has, a line each, as add-flow of ovs-ofctl(8) reads it; as add-group if it
+            begins with ``group_id=``, as add-meter with ``meter=``. Ports have their names in the topology. Flows of a
+            path have priority 100, MAC learning has 0.
     """
-    return BridgeRules(bridge, acl, zone, by_address, answers)
+    text = flows if isinstance(flows, str) else "\n".join(flows)
+    lines = [line for each in text.splitlines() if (line := each.partition("#")[0].strip())]
+    for line in lines:
+        if not line.startswith(("meter=", "group_id=")) and "actions=" not in line:
+            raise ArgumentError(f"rules({bridge!r}): {line!r} has no 'actions=': write a flow as ovs-ofctl(8) reads it")
+    return BridgeRules(bridge, acl, zone, by_address, answers, tuple(lines))
 
 
 class RuleSettings(TypedDict, total=False):
@@ -244,7 +261,7 @@ def wrong_rules(
         # The flow sets the key before the bridge decides by which tunnel the frame leaves.
         if sum(tunnel.bridge == bridge for tunnel in tunnels) > 1:
             yield f"bridge {bridge!r} has a tunnel of many keys, and another one: put them on bridges of their own"
-    crossed = {crossing.bridge for crossing in crossings} & {*with_rules, *spread}
+    crossed = {crossing.bridge for crossing in crossings} & {*(one.bridge for one in rules if one.learns), *spread}
     if crossed:
         yield (
             f"bridge {min(crossed)!r} has a path, and rules or a tunnel of many keys, which need MAC learning: leave "

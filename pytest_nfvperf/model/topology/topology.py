@@ -77,7 +77,7 @@ class Topology:
     """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.
 
     A bridge without crossings does MAC learning (the NORMAL action). ``nodes``: on which DUT each bridge stands; empty
-    where there is one. ``rules``: what frames pass on bridges that learn, before they are forwarded.
+    where there is one. ``rules``: OpenFlow of bridges, beside what leads frames over paths.
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
@@ -321,7 +321,8 @@ def _wrong_flows(topology: Topology) -> Iterator[str]:
 
 
 def _dangling_ports(topology: Topology) -> Iterator[str]:
-    crossed = {crossing.bridge for crossing in topology.crossings}
+    own = {one.bridge for one in topology.rules if one.flows}  # whose flows may lead frames to any port
+    crossed = {crossing.bridge for crossing in topology.crossings} - own
     used = {(c.bridge, end) for c in topology.crossings for end in (c.in_port, c.out_port)}
     # No flow need lead to a monitor's port: it may be the output of a mirror.
     copied_to = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
