@@ -287,7 +287,7 @@ def test_flows_that_ovs_does_not_understand_are_refused_in_its_words(netdev: Ovs
     with pytest.raises(TestbedError, match=r"replace-flows .*exited with status 1") as caught:
         openflow.replace_flows("br0", ["priority=1,actions=no-such-action"])
     assert "no-such-action" in caught.value.evidence["stderr"]
-    assert "actions=output:2" in openflow.dump_flows("br0")
+    assert "actions=output:2" in openflow.command("dump-flows", "br0")
     built.close()
 
 
