@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pytest_nfvperf.measure.measurer import LoadMeasurer
+from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError, repeat_until_valid
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
-from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import (
+    DELIVERIES,
+    BackToBack,
+    ClassLoss,
+    ClassOutcome,
+    LatencyPoint,
+    LossPoint,
+    Outcome,
+)
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
+from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import Reason, TrialResult
+from pytest_nfvperf.model.traffic.trial import ClassCounts, Doubt, Reason, TrialResult, sum_of_classes
 from pytest_nfvperf.ports.datapath import Offloading
 
 COUNTED = "frames"
@@ -42,6 +52,11 @@ _NEEDED = f"at least {format_ratio(1 - POLICY.most_not_offered)} is needed"
 
 _BY_CLASS = {"forwarding_rate": None, "load_latency_p50": 50.0, "load_latency_p99": 99.0}
 """Metrics of studies that each class has, and the percentile of those of latency."""
+
+_UNCOUNTED = "the generator does not count such frames, or they may come out of any port"
+
+_FEWEST_OF_A_CLASS = 100
+"""Frames, of which none came."""
 
 _FIRST_BURST_S = 0.01
 _BURST_RESOLUTION = 0.02
@@ -113,8 +128,7 @@ def loss_point(trial: Trial) -> LossPoint:
     generator alone.
     """
     result, load_fps = trial.result, trial.result.spec.load_fps
-    judged, by_rule = result.judged_windows, trial.ledger.by_rule if trial.ledger is not None else 0
-    lost, offered = result.lost, result.offered
+    judged, lost, offered = result.judged_windows, result.lost, result.offered
     if judged is not None and judged.offered < offered:
         elsewhere = max(judged.doubtful, round(judged.worst * (offered - judged.offered)))
         lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
@@ -127,15 +141,74 @@ def loss_point(trial: Trial) -> LossPoint:
         offered_fps=round(load_fps * result.offered_share),
         short=short_of_load(result),
     )
-    if result.inconclusive and result.spec.purpose != COUNTED:
-        return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=by_rule / result.offered if result.offered else 0.0)
-    if judged is None or judged.offered >= result.offered:
-        return point
-    certain = max(by_rule, judged.lost) / result.intended
-    return replace(point, at_most=_PARTLY_SEEN, by_rule=certain) if certain < point.loss_ratio else point
+    certain = _certain_loss(trial)
+    if (not result.valid or result.inconclusive) and result.spec.purpose != COUNTED:
+        return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=certain)
+    partly = judged is not None and judged.offered < result.offered and certain < point.loss_ratio
+    return replace(point, at_most=_PARTLY_SEEN if partly else "", by_rule=certain) if partly or point.short else point
 
 
-def by_class(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> tuple[ClassOutcome, ...]:
+def _certain_loss(trial: Trial) -> float:
+    """The loss ratio that is the DUT's whatever the machine did: by its own rules, or in undisturbed windows."""
+    result, judged, own = trial.result, trial.result.judged_windows, 0.0
+    by_rule = trial.certain_drops / result.offered if result.offered else 0.0
+    if result.valid and judged is not None and result.doubt is not Doubt.WHOSE_LOSS:
+        own = judged.lost / (result.intended if judged.offered < result.offered else judged.offered)
+    elif result.valid and result.windows is None:
+        own = result.loss_ratio or 0.0
+    return max(by_rule, own)
+
+
+def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> Outcome:
+    """Add what the trials that its figures rest on say of each class, of deliveries, and of the DUT's own errors."""
+    known = {trial.id: trial for trial in trials}
+    ids = [point.trial_id for point in outcome.loss_curve]  # also those without a figure
+    ids += [each for seen in observations(outcome) for each in seen.evidence]
+    judged = [known[each] for each in dict.fromkeys(ids) if each in known]
+    judged = [trial for trial in judged if trial.result.spec.purpose not in {WARM_UP, "search"}]
+    if outcome.goals:  # of a search, what was found and confirmed; at overload a DUT may do anything
+        judged = [trial for trial in judged if not trial.result.spec.saturating]
+    names = dict.fromkeys(("", *(each.name for trial in judged for each in trial.result.classes)))
+    seen = [each for name in names for trial in judged for each in _deliveries(trial, name)]
+    worst = {each.key: each for each in sorted(seen, key=lambda each: each.value)}
+    counted = {each.metric for each in seen}
+    uncounted = tuple((metric, _UNCOUNTED) for metric in DELIVERIES if judged and metric not in counted)
+    return replace(
+        outcome,
+        classes=_by_class(outcome, traffic, known.values()),
+        deliveries=tuple(worst.values()),
+        missing=(*outcome.missing, *uncounted),
+        dut_counted=tuple(_dut_counted(judged)),
+    )
+
+
+def _deliveries(trial: Trial, of_class: str) -> Iterator[Observation]:
+    """Yield the shares of its frames, or of those of a class, that did not come as they should."""
+    spec = trial.result.spec
+    own = [each for each in trial.result.classes if of_class in {"", each.name}]
+    total = sum_of_classes([count for each in own for count in each.counts] or trial.result.counts)
+    to_many = len({one.tx for one in spec.directions}) < len(spec.directions)
+    for metric, kind in DELIVERIES.items():
+        frames, of = getattr(total, kind), total.received if kind == "out_of_order" else total.sent
+        if frames is None or (kind == "misdirected" and to_many):
+            continue
+        what = f"class {of_class}: " if of_class else ""
+        what += f"{frames:,} {metric.removesuffix('_ratio')} of {of:,} at {format_fps(spec.load_fps)}"
+        if kind == "misdirected" and frames:
+            what += f", which came to {', '.join(port for port, _ in total.elsewhere or ())}"
+        most = 1.0 if kind == "out_of_order" else 0.0
+        seen = Observation(metric, frames / max(1, of), "ratio", confidence=what, evidence=(trial.id,))
+        yield replace(seen, of_class=of_class, default_limit=most)
+
+
+def _dut_counted(trials: Iterable[Trial]) -> Iterator[str]:
+    """``conntrack_full 8,313 in trial-0003: the connection table was full``, of the trial with most."""
+    found = [(each, trial.id) for trial in trials if trial.ledger is not None for each in trial.ledger.counted]
+    worst = {each.reason: (each, trial_id) for each, trial_id in sorted(found, key=lambda pair: pair[0].frames)}
+    yield from (f"{each.reason} {each.frames:,} in {trial_id}: {each.detail}" for each, trial_id in worst.values())
+
+
+def _by_class(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> tuple[ClassOutcome, ...]:
     """What these trials say of each class of a mix, at the loads of the outcome's own figures; () for no mix."""
     if not isinstance(traffic, TrafficMix):
         return ()
@@ -187,7 +260,7 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
     """
     result = trial.result
     counts = next(each for each in result.classes if each.name == name)
-    due_s, by_rule = result.due_s, trial.ledger.by_rule if trial.ledger is not None else 0
+    due_s, by_rule, unsure = result.due_s, trial.certain_drops, result.inconclusive or not result.valid
     arrivals = [each.arrivals for each in counts.counts if each.arrivals is not None]
     worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
     gap = (worst.gap_after_ns, worst.gap_before_ns) if worst is not None else (None, None)
@@ -202,17 +275,25 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
         short="" if soak is not None else _short_of_class(result, name, counts.offered_share),
     )
     everything = sum(each.lost for each in result.classes)
-    if by_rule >= everything:  # no disturbance of the machine makes flows, meters and policers drop
+    # No disturbance of the machine makes flows, meters and policers drop, nor takes all frames of one class only.
+    if by_rule >= everything or _only_this_is_lost(counts, result):
         return found
     if soak is not None:
         own = soak.lost if not soak.bound_reason else by_rule
     else:
-        own = by_rule if result.inconclusive else max(by_rule, result.own_lost)
-    doubtful = everything - own if result.windows is not None or soak is not None else 0
+        own = by_rule if unsure else max(by_rule, result.own_lost)
+    doubtful = everything - own if unsure or result.windows is not None or soak is not None else 0
     if doubtful <= 0 or not counts.lost:
         return found
-    most = counts.lost if result.inconclusive or (soak is not None and soak.bound_reason) else min(counts.lost, own)
+    most = counts.lost if unsure or (soak is not None and soak.bound_reason) else min(counts.lost, own)
     return replace(found, lost_frames=most, least_lost=max(0, counts.lost - doubtful), why=_OF_ALL_CLASSES)
+
+
+def _only_this_is_lost(own: ClassCounts, result: TrialResult) -> bool:
+    """Nothing of a class came, while most of each other class did, which was sent between its frames."""
+    others = [each for each in result.classes if each.name != own.name]
+    most_came = bool(others) and all(2 * each.received > each.offered for each in others)
+    return most_came and own.received == 0 and own.offered >= _FEWEST_OF_A_CLASS
 
 
 def short_of_load(result: TrialResult) -> str:
@@ -255,7 +336,8 @@ def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoi
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:
     """The latency of one trial; ``name``: of its load ("50 % of pdr"). No figures if it was short of that load."""
-    load, short = trial.result.spec.load_fps, short_of_load(trial.result)
+    load = trial.result.spec.load_fps
+    short = short_of_load(trial.result) or "; ".join(map(str, trial.result.invalid))
     if short:
         return _no_latency(name, load, trial.id, short)
     return _percentiles(name, load, trial.id, trial.result.latency)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.session_watch import SessionWatch
@@ -130,7 +131,7 @@ class LoadMeasurer:
         ``goes_lower``: after a disturbed load the next one is lower.
         """
         try:
-            trial = self.measure(duration_s, load_fps, purpose, to_confirm=True)
+            trial = self._measure_or_refute(duration_s, load_fps, purpose)
             if trial.result.doubt is not Doubt.SHORT_OF_LOAD:
                 return trial
             share = format_ratio(trial.result.judged_share)
@@ -145,6 +146,26 @@ class LoadMeasurer:
             if len(self.disturbed_loads) - self.too_high >= POLICY.most_disturbed_loads:
                 raise
             return None
+
+    def _measure_or_refute(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
+        """As ``measure``; a disturbed trial counts whole if the DUT's own flows dropped all that is missing."""
+        try:
+            trial = self.measure(duration_s, load_fps, purpose, to_confirm=True)
+        except InvalidTrialsError as error:
+            trial = self.still_shown(error, lambda trial: not self.judge_only and trial.lost_by_flows())
+        unsure = not trial.result.valid or trial.result.inconclusive
+        if unsure and not self.judge_only and trial.lost_by_flows():
+            trial = self.trials[-1] = replace(trial, result=replace(trial.result, invalid=(), windows=None))
+        return trial
+
+    def still_shown(self, error: InvalidTrialsError, shown: Callable[[Trial], bool]) -> Trial:
+        """The last of these invalid trials for which ``shown`` is true; raises the error if there is none."""
+        trials = (self.runner.context.trials[trial.id] for trial in reversed(error.trials))
+        found = next(filter(shown, trials), None)
+        if found is None:
+            raise error
+        self.trials.append(found)
+        return found
 
     def attempt(self, duration_s: float, load_fps: float, purpose: str, *, saturating: bool = False) -> Trial:
         """One trial, valid or not: a warm-up, which is ignored, or one at overload: its rate counts, not its loss."""

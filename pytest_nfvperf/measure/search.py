@@ -20,7 +20,6 @@ from pytest_nfvperf.measure.confirmation import (
 from pytest_nfvperf.measure.limits import Limits, LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
-    by_class,
     latency_point,
     latency_profile,
     loss_curve,
@@ -28,6 +27,7 @@ from pytest_nfvperf.measure.load_series import (
     no_burst,
     share_after,
     trial_of_frames,
+    with_trials,
 )
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
@@ -418,11 +418,17 @@ class Search:
 
     @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
     def loss_at(self, live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float) -> Outcome:
-        """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
+        """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none.
+
+        If the rig disturbed all trials, what is certain of the DUT in the last one.
+        """
         check_load("search.loss_at", self._in_place_of(traffic), load_fps, duration_s)
         loads = self._start("search.loss_at", live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
-        trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
+        try:
+            trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
+        except InvalidTrialsError as error:
+            trial = loads.measurer.still_shown(error, Trial.shows_a_fault)
         latency = (latency_point(format_fps(load_fps), trial),)
         found = self._outcome(
             loads,
@@ -579,7 +585,7 @@ class Search:
             cores=loads.live.datapath_info.cores,
             **found,
         )
-        return replace(outcome, classes=by_class(outcome, loads.traffic, measurer.trials))
+        return with_trials(outcome, loads.traffic, measurer.trials)
 
     def _raised(
         self, call: str, live: LiveTopology, traffic: AnyTraffic, raise_only: str | None, judge_only: str | None

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
-from pytest_nfvperf.measure.load_series import by_class, share_after
+from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurer import WINDOW_S
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import measured_labels
@@ -292,7 +292,7 @@ class Soaker:
             soak=soak,
             offload=share_after(live, self.labels),
         )
-        outcome = replace(outcome, classes=by_class(outcome, traffic, [self.context.trials[trial_id]]))
+        outcome = with_trials(outcome, traffic, [self.context.trials[trial_id]])
         self.context.recorder.emit(outcome)
         return outcome
 

@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.figures import Figure, GrowingFigure, SendingFigure,
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
-from pytest_nfvperf.measure.load_series import by_class, share_after
+from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import LiveTopology
@@ -383,7 +383,7 @@ class Study:
                 ),
             )
             sent = getattr(known.figure, "traffic", None)
-            outcomes.append(replace(outcome, classes=by_class(outcome, sent, self._context.trials.values())))
+            outcomes.append(with_trials(outcome, sent, self._context.trials.values()))
         return tuple(outcomes)
 
     @contextmanager

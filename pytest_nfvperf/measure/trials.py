@@ -42,7 +42,7 @@ from pytest_nfvperf.model.measure.outcome import Cost, Outcome, QueueFrames, fra
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts, only_disturbed
 from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsOutages, KnowsPollers, Settling
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
@@ -257,6 +257,25 @@ class Trial:
     wall_s: float
     queue_frames: tuple[QueueFrames, ...] = ()
     offloaded: OffloadedFrames | None = None
+
+    @property
+    def certain_drops(self) -> int:
+        """Frames that the DUT's own rules dropped, whatever the machine did.
+
+        In an invalid trial without those of meters and policers: a pause delays frames, and then overruns a bucket.
+        """
+        if self.ledger is None or not only_disturbed(self.result.invalid):
+            return 0
+        return self.ledger.by_rule if self.result.valid else self.ledger.by_flow
+
+    def shows_a_fault(self) -> bool:
+        """True if the DUT failed for certain, although the trial may be invalid: it dropped by rule, copied, ..."""
+        wrong = (each.duplicated or each.misdirected or each.corrupted for each in self.result.counts)
+        return only_disturbed(self.result.invalid) and (self.certain_drops > 0 or any(wrong))
+
+    def lost_by_flows(self) -> bool:
+        """True if the DUT's own flows dropped all that is missing: then it would be missing on a quiet machine, too."""
+        return self.certain_drops > 0 and self.ledger is not None and self.ledger.by_flow >= self.result.lost
 
 
 _Measure = TypeVar("_Measure", bound=Callable[..., Measurement])

@@ -31,8 +31,9 @@ _OWN_SOCKET = ("socket_drops", "ring_drops", "xdp_drops")
 
 _WHOLE_NUMBERS = (
     *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
-    *("sent_bytes", "received_bytes", "elapsed_ns"),
+    *("misdirected", "sent_bytes", "received_bytes", "elapsed_ns"),
 )
+_MAY_BE_MISSING = frozenset({"duplicated", "out_of_order", "corrupted", "misdirected"})
 
 
 @dataclass(slots=True)
@@ -141,6 +142,7 @@ def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
 
 def _impossible(counts: DirectionCounts) -> Iterator[InvalidReason]:
     found = {name: getattr(counts, name) for name in _WHOLE_NUMBERS}
+    found = {name: count for name, count in found.items() if count is not None or name not in _MAY_BE_MISSING}
     for name, count in found.items():
         if type(count) is not int:
             raise GeneratorError(

@@ -234,6 +234,7 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		struct port *port = &engine->ports.port[at];
 
 		port->foreign = (struct foreign){0};
+		memset(port->misdirected, 0, sizeof(port->misdirected));
 		port->forwarded = (struct forward_counts){0};
 		port->places = (struct places){0};
 		port->trial = run->trial;

@@ -89,6 +89,7 @@ struct port {
 	struct places places; /* of signatures in frames received */
 	struct track *tracks[MAX_STREAMS];
 	struct foreign foreign;
+	uint64_t misdirected[MAX_STREAMS]; /* by stream, of those that are due on another port */
 	struct forward_counts forwarded;
 	struct host_counts hosted;
 	uint64_t flushed; /* found on the port before the trial began */

@@ -206,6 +206,13 @@ static void count_misfit(struct port *port, struct frame frame, size_t place, ui
 		count_foreign(&port->foreign, frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET));
 }
 
+/* It came to a port at which its stream does not end: back to its sender, or to a third one. */
+static void count_misdirected(struct port *port, struct frame frame, size_t place)
+{
+	port->foreign.misdirected++;
+	port->misdirected[(signature_at(frame.bytes, place)->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS]++;
+}
+
 static inline void receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
 {
 	size_t place = place_of(&port->places, frame.bytes, frame.length, trial), better;
@@ -224,7 +231,7 @@ static inline void receive_frame(struct port *port, struct frame frame, uint8_t 
 	else if (track != NULL)
 		count_wrong_length(track, frame, place, now);
 	else
-		port->foreign.misdirected++;
+		count_misdirected(port, frame, place);
 }
 
 static struct frame frame_at(const struct burst *burst, uint16_t at)

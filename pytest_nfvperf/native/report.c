@@ -100,6 +100,20 @@ static json_t *report_receivers(const struct run *run, const struct stream *stre
 	return receivers;
 }
 
+/* Frames of a stream that came to ports at which it does not end, by port. */
+static json_t *report_misdirected(const struct ports *ports, const struct stream *stream)
+{
+	json_t *object = json_object();
+
+	for (int at = 0; at < MAX_PORTS; at++) {
+		const struct port *port = &ports->port[at];
+
+		if (port->used && port->misdirected[stream->id] > 0)
+			answer_int(object, port->config.name, port->misdirected[stream->id]);
+	}
+	return object;
+}
+
 /* From the first frame to the end of the last one's interval, so that frames / time is the rate. */
 static uint64_t elapsed_ns(const struct stream *stream)
 {
@@ -111,8 +125,9 @@ static uint64_t elapsed_ns(const struct stream *stream)
 	return cycles_to_ns(&stream->timebase, cycles);
 }
 
-static json_t *report_stream(const struct run *run, const struct stream *stream, const struct track *track)
+static json_t *report_stream(const struct engine *engine, const struct stream *stream, const struct track *track)
 {
+	const struct run *run = &engine->run;
 	const struct pacer *pacer = &stream->pacer;
 	/* A stopped run leaves frames undue: they were not served because we ended. */
 	uint64_t undue = pacer->frames - pacer->next;
@@ -130,6 +145,7 @@ static json_t *report_stream(const struct run *run, const struct stream *stream,
 	answer_int(object, "largest_burst", stream->largest_burst);
 	answer_int(object, "sample_every", stream->sample_every);
 	report_arrivals(object, track);
+	json_object_set_new(object, "misdirected", report_misdirected(&engine->ports, stream));
 	if (track->window->received > 0)
 		json_object_set_new(object, "due", report_dues(run, track));
 	if (stream->receivers > 1)
@@ -277,7 +293,7 @@ void report_run(const struct engine *engine, json_t *answer)
 	json_t *workers = json_array();
 
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		json_array_append_new(streams, report_stream(run, &run->streams[at], run->tracks[at]));
+		json_array_append_new(streams, report_stream(engine, &run->streams[at], run->tracks[at]));
 	for (int at = 0; at < MAX_PORTS; at++)
 		if (engine->ports.port[at].used)
 			json_object_set_new(ports, engine->ports.port[at].config.name,

@@ -22,7 +22,7 @@ from pytest_nfvperf.model.measure.hw_offload import fallback_text, rules_about_o
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
-from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.judge import judge, judge_defaults
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table, worst
 
@@ -175,6 +175,7 @@ class SlaCheck:
         observed = _distinct(outcomes)
         rules = rules_about_offload(self._rules, labels, {seen.metric for seen in observed})
         found = judge(rules, labels, observed, self._measured.peers, missing, self._baseline())
+        found = (*found, *judge_defaults(found, labels, observed))
         return tuple(replace(verdict, subject=tuple(sorted({*subject, *verdict.subject}))) for verdict in found)
 
     def _judge(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:

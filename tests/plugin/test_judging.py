@@ -96,6 +96,22 @@ def test_a_missed_sla_fails_with_a_table(judged, suite):
     assert ended["data"]["reason"].endswith("flows 1, bidirectional, dpdk: 1 FAIL"), "one line, however it is folded"
 
 
+def test_a_dut_that_sends_frames_twice_fails_though_no_rule_names_that(judged, suite):
+    """Seen: each of 8,535 frames came twice, PASS, and no word about it."""
+    result = judged("ndr: '>= 3 Mpps'", "4e6, wrong={'duplicated': 1.0}")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["FAIL *duplicated_ratio <= 0 *100 %*", "*rule: a datapath delivers each frame once*"])
+    verdicts = {each["data"]["metric"]: each["data"] for each in records(suite.path, "verdict")}
+    assert [(metric, each["judgement"]) for metric, each in verdicts.items()] == [
+        ("ndr", "PASS"),
+        ("duplicated_ratio", "FAIL"),
+    ]
+    purposes = {each["id"]: each["data"]["result"]["spec"]["purpose"] for each in records(suite.path, "trial")}
+    (trial,) = verdicts["duplicated_ratio"]["evidence"]
+    assert not purposes[trial].startswith(("search", "warm-up"))
+
+
 def test_a_rule_is_named_from_the_rootdir_wherever_pytest_was_called(judged, suite, monkeypatch):
     """The rootdir is the run's, so a page, a log or a JUnit file says the same on every machine."""
     (suite.path / "pytest.ini").write_text("[pytest]\n")

@@ -138,10 +138,9 @@ def test_more_received_than_sent() -> None:
     assert [code for code, _ in reasons(facts={"highest_seq": 1_000_001})] == [Reason.MORE_RECEIVED_THAN_SENT]
 
 
-def test_corrupt_frames() -> None:
-    assert reasons(counts={"corrupted": 1}) == [
-        (Reason.CORRUPT_FRAMES, "a->b: 1 of 1000000 received frames were not as sent")
-    ]
+def test_what_a_dut_did_to_frames_makes_no_trial_invalid() -> None:
+    wrong = {"corrupted": 1, "duplicated": 7, "out_of_order": 3, "elsewhere": (("a", 2),)}
+    assert reasons(counts=wrong, foreign={"misdirected": 2}) == []
 
 
 def test_frames_beyond_the_window() -> None:

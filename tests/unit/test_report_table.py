@@ -66,6 +66,14 @@ def test_a_row_has_the_figures_that_people_compare() -> None:
     assert "at 50 % of pdr" in table
 
 
+def test_what_the_dut_counted_is_the_same_text_on_the_terminal_and_in_junit() -> None:
+    counted = "conntrack_full 8,313 in trial-0003: the connection table was full"
+    outcome = replace(OUTCOME, dut_counted=(counted,))
+    assert line_with(counted, summary_text([SummaryRow(outcome, (verdict(Judgement.PASS),))]))
+    assert dict(junit_properties([outcome]))["nfvperf.dut_counted"] == counted
+    assert "nfvperf.dut_counted" not in dict(junit_properties([OUTCOME]))
+
+
 def test_line_rate_is_shown_where_there_is_one() -> None:
     with_line = replace(OUTCOME, line_rate_fps=14_880_952.0)
     table = summary_text([SummaryRow(with_line)], width=120)

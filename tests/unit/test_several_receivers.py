@@ -48,7 +48,14 @@ def test_each_receiver_is_counted():
 def test_the_engine_s_counts_of_each_receiver_are_those_of_its_direction():
     row = dict.fromkeys(("refused", "skipped", "fell_behind", "duplicated", "out_of_order", "beyond_window"), 0)
     row |= {"intended": 100, "sent": 100, "sent_bytes": 6400, "elapsed_ns": 10**9, "longest_lateness_ns": 0}
-    row |= {"largest_burst": 1, "corrupted": 0, "received": 100, "received_bytes": 6400, "highest_seq": 100}
+    row |= {
+        "misdirected": {"p0": 5},
+        "largest_burst": 1,
+        "corrupted": 0,
+        "received": 100,
+        "received_bytes": 6400,
+        "highest_seq": 100,
+    }
     row["receivers"] = {"p1": {}, "p2": {"received": 90, "received_bytes": 5760, "highest_seq": 99}}
     foreign = {"foreign": {"other": 0}}
     worker = {"longest_poll_gap_ns": 1, "preemptions": 0, "elapsed_ns": 1, "busy_ns": 1}
@@ -57,6 +64,7 @@ def test_the_engine_s_counts_of_each_receiver_are_those_of_its_direction():
     result = trial_result(spec, answer, THREE, dict.fromkeys(THREE, False), ValidityPolicy())
     assert [(str(each.direction), each.received) for each in result.counts] == [("p0->p1", 100), ("p0->p2", 90)]
     assert (result.offered, result.lost, result.valid) == (200, 10, True)
+    assert [each.elsewhere for each in result.counts] == [(("p0", 5),), ()], "a stream's, and counted once"
 
 
 def test_classes_to_many_are_counted_at_each_receiver():

@@ -78,7 +78,7 @@ def junit_properties(outcomes: Sequence[Outcome], verdicts: Sequence[Verdict] = 
 
 def _of_outcome(outcome: Outcome) -> list[tuple[str, object]]:
     pairs: list[tuple[str, object]] = [(f"label.{name}", value) for name, value in outcome.labels]
-    pairs.append(("algorithm", outcome.algorithm))
+    pairs += [("algorithm", outcome.algorithm), ("dut_counted", "; ".join(outcome.dut_counted) or None)]
     for goal in outcome.goals:
         pairs.append((f"{goal.goal.name}.status", goal.status.value))
         if goal.load_fps is not None:

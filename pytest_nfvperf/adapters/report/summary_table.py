@@ -181,6 +181,8 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
         parts.append([_other_table(others)])
     if any(row.outcome.classes for row in rows):
         parts.append([_class_table(rows)])
+    counted = dict.fromkeys(text for row in rows for text in row.outcome.dut_counted)
+    parts += [[Text(f"The DUT counted {text}", style="yellow") for text in counted]] if counted else []
     separated = [part if not number else [Text(""), *part] for number, part in enumerate(parts)]
     return rendered(chain.from_iterable(separated), width=width, color=color)
 

@@ -126,12 +126,12 @@ class Acknowledgement:
 
 
 def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[SubjectFigures, ...]:
-    """The finite figures of a run, in an order that does not depend on that of the tests."""
+    """The finite figures of a run, in an order that does not depend on that of the tests; deliveries only if wrong."""
     subjects = []
     for labels, observations in sorted((sorted(subject), seen) for subject, seen in found.items()):
         figures = []
         for seen in observations:
-            if not math.isfinite(seen.value):
+            if not math.isfinite(seen.value) or (seen.default_limit is not None and not seen.value):
                 continue
             bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
             low, high = (end if end is not None and math.isfinite(end) else None for end in (seen.low, seen.high))

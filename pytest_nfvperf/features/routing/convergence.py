@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
-from pytest_nfvperf.measure.load_series import by_class, loss_point
+from pytest_nfvperf.measure.load_series import loss_point, with_trials
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
@@ -212,7 +212,7 @@ class Convergence:
             loss_curve=tuple(loss_point(reading.trial) for reading in loss_of),
             **found,
         )
-        outcome = replace(outcome, classes=by_class(outcome, traffic, [reading.trial for reading in loss_of]))
+        outcome = with_trials(outcome, traffic, [reading.trial for reading in (*readings, *loss_of)])
         live.runner.recorder.emit(outcome)
         return outcome
 

@@ -217,10 +217,10 @@ def _counts(
         refused=0,
         skipped=max(0, sent.frames - _written(streams) + dropped),
         received=sum(seen["received"] for _, seen in streams),
-        duplicated=sum(error.get("dup", 0) for error in errors),
-        out_of_order=sum(error.get("out_of_order", 0) for error in errors),
+        duplicated=_counted_errors("dup", errors, streams),
+        out_of_order=_counted_errors("out_of_order", errors, streams),
         foreign=max(0, answer["ports"][str(rx_port)]["ipackets"] - claimed),
-        corrupted=0,
+        corrupted=None,
         sent_bytes=sent_bytes - round(dropped * sent.sent.traffic.mean_frame_size),
         # Some NICs count a flow's frames and not its bytes; all frames of a stream have one size.
         received_bytes=sum(
@@ -230,7 +230,18 @@ def _counts(
         elapsed_ns=round(elapsed_s * 1e9),
         latency=latency,
         latency_raw=latency,
+        elsewhere=tuple(
+            (name, frames)
+            for name, port in ports.items()
+            if (frames := sum(seen["elsewhere"].get(str(port.number), 0) for _, seen in streams))
+        ),
     )
+
+
+def _counted_errors(kind: str, errors: Sequence[Mapping[str, int]], streams: _Streams) -> int | None:
+    """How many the server saw; None if there was none, and it looked at a part of the streams only."""
+    seen = sum(error.get(kind, 0) for error in errors)
+    return seen if seen or len(errors) == len(streams) else None
 
 
 def _fallen(

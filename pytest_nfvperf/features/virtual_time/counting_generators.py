@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded import build
@@ -31,6 +30,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialResult,
     TrialSpec,
     counts_by_class,
+    sum_of_classes,
 )
 from pytest_nfvperf.ports.generator import Burst, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
@@ -51,10 +51,6 @@ _PACING_REASONS = {
 }
 """Reasons that concern when frames were sent. They invalidate nothing in virtual time, which has no rates."""
 _RING_DEVICE = "net_virtio_user,"
-_SUMMED = (
-    *("sent", "refused", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
-    *("sent_bytes", "received_bytes", "elapsed_ns"),
-)
 VIRTUAL_TESTBED = Testbed(
     name="virtual-time",
     ovs=OvsSpec(datapath="netdev"),
@@ -186,9 +182,16 @@ class CountedBursts:
 
 def _summed(direction: Direction, results: Sequence[TrialResult], intended: int) -> DirectionCounts:
     """The counts of all bursts of a direction. Frames that were sent late are not skipped."""
-    sums: dict[str, Any] = {name: sum(getattr(each.counts[0], name) for each in results) for name in _SUMMED}
-    skipped = intended - sums["sent"] - sums["refused"]
-    return DirectionCounts(direction, intended=intended, skipped=skipped, **sums)
+    bursts = [result.counts[0] for result in results]
+    total = sum_of_classes(bursts)
+    return replace(
+        total,
+        direction=direction,
+        intended=intended,
+        skipped=intended - total.offered,
+        foreign=sum(burst.foreign for burst in bursts),
+        elapsed_ns=sum(burst.elapsed_ns for burst in bursts),
+    )
 
 
 class CountingGenerator:

@@ -17,8 +17,12 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 
-BY_RULE = ("drop_action_", "datapath_drop_meter", "ovs_tx_mtu_", "ovs_tx_qos_", "ovs_rx_qos_")
-"""Counters that begin so count drops by flows, meters, policers and MTUs, which do not depend on the machine's load."""
+MISDIRECTED = "misdirected"
+"""Reason of frames that came out of the DUT at a port to which none of their directions leads."""
+BY_FLOW = ("drop_action_", "ovs_tx_mtu_", MISDIRECTED)
+"""Reasons that begin so are of flows and MTUs, which drop a frame whenever it comes."""
+BY_RULE = (*BY_FLOW, "datapath_drop_meter", "ovs_tx_qos_", "ovs_rx_qos_")
+"""The same with meters and policers, which do not depend on the machine's load, but on when frames come."""
 TESTER_DROPS = "tester_drops"
 """Reason of frames that the generator's own NICs lost, which no DUT did."""
 OF_OTHERS = "of others, which are not of this trial (or counted twice)"
@@ -209,6 +213,7 @@ class Ledger:
         branches: one path for each mirror's copies, from the frames that were selected to those that the monitor
             got. Losses of copies are not losses of the trial.
         classes: of a mix, which lost; they add up to the paths. No counter of a DUT tells them apart at a hop.
+        counted: errors that the DUT counted beside drops on the paths.
     """
 
     offered: int
@@ -221,6 +226,7 @@ class Ledger:
     notes: tuple[str, ...] = ()
     branches: tuple[FramePath, ...] = ()
     classes: tuple[ClassFrames, ...] = ()
+    counted: tuple[Loss, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -243,12 +249,17 @@ class Ledger:
 
     @property
     def by_rule(self) -> int:
-        """Frames that the DUT dropped BY_RULE, which no disturbance of the machine causes.
+        """Frames that the DUT dropped BY_RULE, which no disturbance of the machine causes."""
+        return self._dropped(BY_RULE)
 
-        Frames of others may be among them. At most ``foreign`` are, so that many do not count.
-        """
-        dropped = sum(line.frames for line in self.lines if line.reason.startswith(BY_RULE))
-        return max(0, dropped - self.foreign)
+    @property
+    def by_flow(self) -> int:
+        """The same of BY_FLOW: also in a trial whose frames came in fits and starts."""
+        return self._dropped(BY_FLOW)
+
+    def _dropped(self, reasons: tuple[str, ...]) -> int:
+        # Frames of others may be among them. At most ``foreign`` are, so that many do not count.
+        return max(0, sum(line.frames for line in self.lines if line.reason.startswith(reasons)) - self.foreign)
 
     @property
     def unnamed_in_datapath(self) -> int:

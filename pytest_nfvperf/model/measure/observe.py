@@ -145,9 +145,13 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *_of_sessions(outcome),
         *_of_plateaus(outcome),
         *_of_queues(outcome),
+        *outcome.deliveries,
     )
     found = (*found, *(seen for each in outcome.classes for seen in _of_class(each, outcome, found)))
     found = tuple(replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in found)
+    if outcome.dut_counted:
+        counted = f"the DUT counted {'; '.join(outcome.dut_counted)}"
+        found = tuple(replace(seen, confidence="; ".join(filter(None, (seen.confidence, counted)))) for seen in found)
     return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
 
 
@@ -353,7 +357,7 @@ def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation
 
 
 def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:
-    if not loss.offered_frames or (loss.short and not (loss.least_lost if loss.why else loss.lost_frames)):
+    if not loss.offered_frames:
         return
     proof = f"class {name}: {loss_bound_text(loss.lost_frames / loss.offered_frames, loss.offered_frames)}"
     if loss.outage_s:
@@ -361,7 +365,9 @@ def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:
         proof += f"; the longest run of missing frames was due from {begin:.3f} to {end:.3f} s"
     for metric, unit, factor in (("loss_ratio", "ratio", 1 / loss.offered_frames), ("lost_frames", "frames", 1.0)):
         seen = Observation(metric, loss.lost_frames * factor, unit, loss.at, confidence=proof, of_class=name)
-        yield replace(_between(seen, loss.least_lost * factor, loss.why, loss.short), evidence=(loss.trial_id,))
+        low, evidence = loss.least_lost * factor, (loss.trial_id,)
+        found = _at_least(seen, low, loss.short) if loss.short else _between(seen, low, loss.why)
+        yield from (replace(each, evidence=evidence) for each in (found,) if each is not None)
 
 
 def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:
@@ -424,28 +430,32 @@ def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
 
 def _of_loss(outcome: Outcome) -> Iterator[Observation]:
     for point in outcome.loss_curve:
-        certain = point.by_rule if point.at_most else point.loss_ratio
-        if point.short and certain <= 0:
-            continue  # a figure belongs to the load that was offered
         at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
         confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
         if point.offered_fps is not None:
             requested, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
             confidence += "" if requested == offered else f", at {offered} of the {requested} asked for"
         seen = Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
-        yield _between(seen, point.by_rule, point.at_most, point.short)
+        found = [(seen, point.by_rule)]
         if point.lost_frames is not None:
             lost = replace(seen, metric="lost_frames", value=float(point.lost_frames), unit="frames")
-            yield _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most, point.short)
+            found.append((lost, point.by_rule * (point.offered_frames or 0)))
+        for each, low in found:
+            shown = _at_least(each, low, point.short) if point.short else _between(each, low, point.at_most)
+            yield from filter(None, (shown,))
 
 
-def _between(seen: Observation, low: float, at_most: str, short: str) -> Observation:
-    """A loss of which only ``low`` is certainly the DUT's; all of it without ``at_most``.
+def _at_least(seen: Observation, low: float, short: str) -> Observation | None:
+    """A loss at less than the load: at the load the DUT loses as much or more. None if none of it is certain.
 
-    Less than the load was offered if ``short``: then at the load the DUT loses at least as much.
+    Any other figure belongs to the load that was offered.
     """
-    if short:
-        return replace(seen, value=low if at_most else seen.value, lower_bound=True, bound_reason=short)
+    why = f"{short}; at more load a DUT loses no less"
+    return replace(seen, value=low, lower_bound=True, bound_reason=why) if low else None
+
+
+def _between(seen: Observation, low: float, at_most: str) -> Observation:
+    """A loss of which only ``low`` is certainly the DUT's; unchanged if all of it is."""
     if not at_most:
         return seen
     if not low:

@@ -10,10 +10,19 @@ from enum import StrEnum
 from pytest_nfvperf.model.display import format_ratio, format_value
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Relative, Samples, Slope, rule_of_three, two_bands
 from pytest_nfvperf.model.traffic.windows import Paced
 
 NOT_CONFIRMED = "not confirmed"
+
+DELIVERIES = {
+    "duplicated_ratio": "duplicated",
+    "misdirected_ratio": "misdirected",
+    "corrupted_ratio": "corrupted",
+    "reordered_ratio": "out_of_order",
+}
+"""Metrics of frames that did not come once, to their port, unchanged and in order, with the counts of each."""
 
 _QUEUE_COUNTER = re.compile(r"(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
 """DPDK's name of the frames that a receive queue took, behind the port's."""
@@ -133,10 +142,10 @@ class LossPoint:
     Attributes:
         lost_frames, offered_frames: over all directions; None if not kept.
         at_most: why some of the loss may be the machine's.
-        by_rule: the loss ratio that is certainly the DUT's: what its flows, meters and policers dropped, by the ledger,
-            or what undisturbed windows lost.
+        by_rule: the loss ratio that is certainly the DUT's: what its flows, meters and policers dropped, by the ledger;
+            or what undisturbed windows lost, of all frames due.
         offered_fps: per direction; None if not kept.
-        short: why so little was offered that the loss at the load is at least this.
+        short: why so little was offered that only ``by_rule`` belongs to the load: more load loses no less.
     """
 
     load_fps: int
@@ -297,8 +306,8 @@ class ClassLoss:
         offered_frames, lost_frames: over its directions.
         least_lost: of these certainly the DUT's loss; fewer than ``lost_frames`` if the machine disturbed the trial,
             and ``why`` says so: windows do not tell classes apart.
+        short: why so little was offered that only ``least_lost`` belongs to the load.
         outage_s: when the frames of its longest run of missing ones were due, from the trial's start; empty for none.
-        short: as of a LossPoint.
     """
 
     at: str
@@ -356,6 +365,8 @@ class Outcome:
         cores: CPUs of the DUT's poll-mode threads, of each node; 0 if unknown.
         classes: of a mix, each with its own figures; all others are those of the whole.
         queue_frames: of a trial at a fixed load, for each port whose driver counts frames by queue.
+        deliveries: figures of DELIVERIES, of the worst of the trials that the others rest on.
+        dut_counted: errors that the DUT counted in them beside drops on the path, such as a full connection table.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -383,6 +394,8 @@ class Outcome:
     cores: int = 0
     classes: tuple[ClassOutcome, ...] = ()
     queue_frames: tuple[QueueFrames, ...] = ()
+    deliveries: tuple[Observation, ...] = ()
+    dut_counted: tuple[str, ...] = ()
 
     def class_load_fps(self, of: ClassOutcome, load_fps: float) -> float:
         """A class's part of a load of all, frames/s per direction."""

@@ -74,6 +74,28 @@ def judge(
     return tuple(verdicts)
 
 
+DELIVERY = "a datapath delivers each frame once, to its port and unchanged; a rule for {} may allow otherwise"
+"""The rule behind a requirement that no file has."""
+
+
+def judge_defaults(
+    verdicts: Sequence[Verdict], labels: Mapping[str, str], observed: Sequence[Observation]
+) -> Iterator[Verdict]:
+    """Yield a FAIL for each figure above its ``default_limit``, unless a verdict on the same subject is about it.
+
+    ``verdicts``: those by the rules, all traffic and classes. What no rule judges has no default either.
+    """
+    judged = {(verdict.metric, dict(verdict.subject).get(CLASS, "")) for verdict in verdicts}
+    subjects = {of_class for _, of_class in judged}
+    for seen in observed:
+        if seen.default_limit is not None and seen.of_class in subjects and (seen.metric, seen.of_class) not in judged:
+            limit = Limit("<=", seen.default_limit, seen.unit, f"<= {seen.default_limit:g}")
+            where = ((CLASS, (seen.of_class,)),) if seen.of_class else ()
+            rule = Rule(where, ((seen.metric, limit),), DELIVERY.format(seen.metric))
+            found = judge([rule], labels, [seen], lambda _: None)
+            yield from (verdict for verdict in found if verdict.judgement is Judgement.FAIL)
+
+
 def _of_unknown_class(rule: Rule, labels: Mapping[str, str], peers: Peers, classes: Sequence[str]) -> Iterator[Verdict]:
     """A misspelt class would judge nothing, which looks like a pass."""
     wanted = next(accepted for name, accepted in rule.where if name == CLASS)
@@ -280,7 +302,7 @@ def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observa
     """The one observation that the limit is about, or why there is none."""
     named = [seen for seen in observed if seen.metric == metric]
     if not named:
-        measured = ", ".join(sorted({seen.metric for seen in observed})) or "nothing"
+        measured = ", ".join(sorted({seen.metric for seen in observed if seen.default_limit is None})) or "nothing"
         ask = ": ask for it, search.ndr_pdr(..., latency=True)" if metric.startswith("latency_") else ""
         return f"{metric} {NOT_MEASURED}{ask} (it measured {measured})"
     fitting = [seen for seen in named if seen.unit == (named[0].unit if limit.is_share else limit.unit)]

@@ -63,6 +63,7 @@ class Observation:
         of_class: the class of a mix that it is about; "" for all traffic.
         flows: behind ``offloaded_flows``: each flow as OVS writes it, and whether it is in hardware.
         flows_left_out: flows that are not listed, because there are too many.
+        default_limit: of deliveries, the most that is allowed where no rule is about this metric; None of others.
     """
 
     metric: str
@@ -82,6 +83,7 @@ class Observation:
     of_class: str = ""
     flows: tuple[tuple[str, bool], ...] = ()
     flows_left_out: int = 0
+    default_limit: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str | None, str]:

@@ -12,6 +12,7 @@ were due while the generator was not running: the rig's failure.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -146,6 +147,17 @@ class InvalidReason:
 _LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 
 
+_OF_DISTURBANCE = {"skipped_frames", "fell_behind", "late_poll", "unsent", "dut_cpu_stolen", "cpu_moved"}
+
+
+def only_disturbed(invalid: Iterable[InvalidReason]) -> bool:
+    """True if counts are right, and only the load, or what the machine did, was not as it should be.
+
+    What is certain of the DUT at any disturbance, such as drops by its own flows, counts in such a trial, too.
+    """
+    return all(reason.code in _OF_DISTURBANCE for reason in invalid)
+
+
 def load_too_high(invalid: Iterable[InvalidReason]) -> bool:
     """True if the load itself made a trial invalid. Unlike after a preemption, retrying at that load will not help."""
     return any(reason.code in _LOAD_TOO_HIGH for reason in invalid)
@@ -177,6 +189,8 @@ class Arrivals:
 class DirectionCounts:
     """Integer counts of one direction over one trial, read after the traffic settled.
 
+    Of ``duplicated``, ``out_of_order``, ``corrupted`` and ``elsewhere`` an engine gives None for what it cannot count.
+
     Attributes:
         intended: frames due by the load and the duration.
         sent: put on the port.
@@ -187,12 +201,13 @@ class DirectionCounts:
         out_of_order: received frames that came after a later one of their flow: of those with the same values in all
             fields that vary. TRex and iperf3 count by stream.
         foreign: frames on the receiving port that are not of this trial.
-        corrupted: frames of this trial whose content was not what was sent.
+        corrupted: received frames whose content was not what was sent.
         sent_bytes, received_bytes: with FCS.
         elapsed_ns: from the first to the last due time actually served, measured.
         latency: from the scheduled send time (no coordinated omission; TRex: the actual one), or None.
         latency_raw: from the actual send time, or None.
         arrivals: when the frames that arrived were due; None if nothing arrived or the engine does not report it.
+        elsewhere: frames, copies included, that came to ports which no direction of theirs leads to, by that port.
     """
 
     direction: Direction
@@ -201,16 +216,21 @@ class DirectionCounts:
     refused: int
     skipped: int
     received: int
-    duplicated: int
-    out_of_order: int
+    duplicated: int | None
+    out_of_order: int | None
     foreign: int
-    corrupted: int
+    corrupted: int | None
     sent_bytes: int
     received_bytes: int
     elapsed_ns: int
     latency: Histogram | None = None
     latency_raw: Histogram | None = None
     arrivals: Arrivals | None = None
+    elsewhere: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def misdirected(self) -> int | None:
+        return None if self.elsewhere is None else sum(frames for _, frames in self.elsewhere)
 
     @property
     def offered(self) -> int:
@@ -258,10 +278,13 @@ def least_offered_share(counts: Iterable[DirectionCounts]) -> float:
     return min((min(1.0, (each.offered + 1) / each.intended) for each in counts if each.intended), default=0.0)
 
 
-_ADDED = (
-    *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted"),
-    *("sent_bytes", "received_bytes"),
-)
+_ADDED = ("intended", "sent", "refused", "skipped", "received", "sent_bytes", "received_bytes")
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    """The sum; None if any of them was not counted."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
@@ -270,9 +293,16 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
         return counts[0]
     arrivals = [each.arrivals for each in counts if each.arrivals is not None]
     worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
+    elsewhere = Counter[str]()
+    for each in counts:
+        elsewhere.update(dict(each.elsewhere or ()))
     return replace(
         counts[0],
         **{name: sum(getattr(each, name) for each in counts) for name in _ADDED},
+        duplicated=_total([each.duplicated for each in counts]),
+        out_of_order=_total([each.out_of_order for each in counts]),
+        corrupted=_total([each.corrupted for each in counts]),
+        elsewhere=None if any(each.elsewhere is None for each in counts) else tuple(sorted(elsewhere.items())),
         elapsed_ns=max(each.elapsed_ns for each in counts),
         latency=Histogram.merged(each.latency for each in counts if each.latency is not None),
         latency_raw=Histogram.merged(each.latency_raw for each in counts if each.latency_raw is not None),

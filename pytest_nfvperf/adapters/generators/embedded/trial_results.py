@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import index
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import tester_drop_reasons
@@ -54,8 +55,9 @@ from pytest_nfvperf.ports.machine import StoredValue
 
 FEWEST_LOOKS = 200
 """Fewest looks of a run whose speed is stored: among so many, some see a core alone if it ever is."""
-_BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
-"""Foreign frames that a healthy switch or host sends on its own: counted, but no reason."""
+_NO_REASON = ("arp", "ipv6", "lldp", "stp", "misdirected")
+"""Kinds of foreign frames that are no reason: what a healthy switch or host sends on its own, and frames of the trial
+that the DUT sent to a port at which they do not end. Its SLA fails for those (``misdirected_ratio``)."""
 _MOST_SKIPPED_UNDISTURBED = 0.02
 """Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 _GRACE_S = 10.0
@@ -108,7 +110,7 @@ class ValidityPolicy:
             in which the generator was absent is subtracted from its rate.
         max_skipped_windowed: the same where only undisturbed windows count, in which the generator was running.
         max_poll_gap_ns: a longer gap makes a trial invalid on any port.
-        max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
+        max_foreign_frames: frames of earlier trials, or unknown ones, per trial.
         may_fall_behind: the load should exceed what the generator sends: windows show whether it was the limit.
         undated: there are windows, and too few undisturbed ones. A loss is inconclusive then, which the search learns
             (TrialResult.doubt): a generator that also fell behind, in a shared core, makes it no worse.
@@ -181,8 +183,7 @@ def judge(
     if undisturbed is not None:
         reasons += _skipped_undisturbed(undisturbed)
     for name, port in ports.items():
-        # Bystanders aside, only a broken rig or DUT sends foreign frames.
-        if sum(n for kind, n in port.foreign.items() if kind not in _BYSTANDERS) > policy.max_foreign_frames:
+        if sum(n for kind, n in port.foreign.items() if kind not in _NO_REASON) > policy.max_foreign_frames:
             kinds = ", ".join(f"{frames} {kind}" for kind, frames in port.foreign.items() if frames)
             reasons.append(InvalidReason(Reason.FOREIGN_FRAMES, f"{name}: received frames not of this trial: {kinds}"))
     gap_ns = health.longest_poll_gap_ns
@@ -239,9 +240,6 @@ def _miscounted(count: DirectionCounts, stream: Mapping[str, Any]) -> Iterator[I
     if count.received > count.sent or highest > count.sent:
         detail = f"{count.direction}: sent {count.sent}, received {count.received}, highest number {highest}"
         yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, detail)
-    if count.corrupted:
-        detail = f"{count.direction}: {count.corrupted} of {count.received} received frames were not as sent"
-        yield InvalidReason(Reason.CORRUPT_FRAMES, detail)
     if stream["beyond_window"]:
         detail = f"{count.direction}: {stream['beyond_window']} frames came over a million frames late"
         yield InvalidReason(Reason.FOREIGN_FRAMES, detail)
@@ -325,10 +323,10 @@ def _by_receiver(
     arriving: list[ClassStream] = []
     found: list[Mapping[str, Any]] = []
     for stream, row in zip(sent, rows, strict=True):
-        for one in stream.by_receiver():
+        for number, one in enumerate(stream.by_receiver()):
             arriving.append(one)
             there = row.get("receivers", {}).get(spec.directions[one.direction].rx, {})
-            found.append({**row, **there})
+            found.append({**row, **there, **({"misdirected": {}} if number else {})})
     return arriving, found
 
 
@@ -397,11 +395,12 @@ def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCoun
 def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> DirectionCounts:
     return DirectionCounts(
         direction=direction,
-        **{name: stream[name] for name in _STREAM_COUNTS},
+        **{name: index(stream[name]) for name in _STREAM_COUNTS},
         foreign=sum(rx.foreign.values()),
         latency=_histogram(stream.get("latency")),
         latency_raw=_histogram(stream.get("latency_raw")),
         arrivals=Arrivals(**stream["due"]) if "due" in stream else None,
+        elsewhere=tuple(stream["misdirected"].items()),
     )
 
 
