@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.counters import (
     DATAPATH_REASONS,
+    ERRORS,
     FIRST,
     LAST,
     PORT_REASONS,
@@ -34,6 +35,11 @@ def test_the_page_lists_the_reasons_that_the_code_knows() -> None:
     sources = ("| DPDK port |", "| datapath |")
     listed = "\n".join(line for line in PAGE.read_text().splitlines() if line.startswith(sources))
     assert listed == table(), "the page on the drop ledger is not up to date: its rows are what table() says"
+
+
+def test_the_page_lists_the_errors_that_the_code_reads() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?)(?: \([^)]*(?:newer)\))? \|$", PAGE.read_text(), re.MULTILINE))
+    assert rows == ERRORS
 
 
 def test_the_page_lists_counters_of_the_kernel_that_the_code_reads() -> None:

@@ -400,6 +400,58 @@ def test_policed_frames_are_lost_at_the_port_wherever_it_counts(has_counters: tu
     assert all(hop.unexplained == 0 for hop in told.paths[0].hops)
 
 
+def copied(trial: TrialResult, duplicated: int, elsewhere: tuple[tuple[str, int], ...] = ()) -> TrialResult:
+    (counts,) = trial.counts
+    return replace(trial, counts=(replace(counts, duplicated=duplicated, elsewhere=elsewhere),))
+
+
+def test_copies_hide_no_drop_of_a_flow() -> None:
+    """Seen: half dropped by a flow, the other half sent twice, and 5,000 lost "unexplained" behind the DUT."""
+    moved = ports(p0__rx_packets=10_000, p1__tx_packets=10_000, coverage__drop_action_of_pipeline=5_000)
+    told = told_by(phy2phy(), copied(result((10_000, 0, 5_000)), 5_000), moved)
+    assert told.lines == (LedgerLine("br0", "drop_action_of_pipeline", 5_000),)
+    assert (told.unexplained, told.unaccounted, told.foreign, told.by_rule) == (0, 0, 0, 5_000)
+    assert [hop.left for hop in told.paths[0].hops] == [10_000, 10_000, 5_000, 5_000, 5_000]
+    assert [note for note in told.notes if "5,000 further copies" in note and "out of br0" in note]
+
+
+def test_copies_are_counted_once_from_the_hop_on_that_made_them() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=200, v1a__tx_packets=200, v1b__rx_packets=200)
+    trial = copied(result((100, 0, 100), vnfs=(VnfCounts("v1a", "v1b", 200, 200, 0, 0),)), 100)
+    told = told_by(CHAIN, trial, moved)
+    assert (told.lost, told.unexplained, told.foreign) == (0, 0, 0)
+    assert {hop.left for hop in told.paths[0].hops} == {100}
+
+
+def test_copies_that_were_made_behind_the_dut_change_no_hop_of_it() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=100)
+    told = told_by(phy2phy(), copied(result((100, 0, 100)), 100), moved)
+    assert {hop.left for hop in told.paths[0].hops} == {100}
+    assert told.notes == ()
+
+
+def test_frames_that_came_out_elsewhere_are_a_loss_with_a_name() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=40, p0__tx_packets=60)
+    told = told_by(phy2phy(), copied(result((100, 0, 40)), 0, (("p0", 60),)), moved)
+    assert told.lines == (LedgerLine("br0", "misdirected", 60),)
+    assert told.paths[0].hops[2].losses[0].detail == "came to p0: 60"
+    assert (told.unexplained, told.by_flow) == (0, 60)
+
+
+def test_frames_that_also_came_out_elsewhere_are_no_loss() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=100, p0__tx_packets=100)
+    told = told_by(phy2phy(), copied(result((100, 0, 100)), 0, (("p0", 100),)), moved)
+    assert (told.lines, told.unexplained, told.notes) == ((), 0, ())
+
+
+def test_errors_that_the_datapath_counted_are_kept_though_nothing_is_lost() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=100, coverage__conntrack_full=83, coverage__flow_extract=100)
+    told = told_by(phy2phy(), result((100, 0, 100)), moved)
+    assert told.counted == (Loss("conntrack_full", 83, "the connection table was full"),)
+    shared = told_by(phy2phy(), result((100, 0, 100), (100, 0, 100), directions=(ONE_WAY, ONE_WAY)), moved)
+    assert (shared.paths, shared.counted) == ((), told.counted)
+
+
 def test_a_mirror_copies_what_the_policer_let_through() -> None:
     topology = compose(
         "m",

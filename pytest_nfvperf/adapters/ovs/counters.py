@@ -182,6 +182,19 @@ DATAPATH_REASONS = (
 )
 """Reasons that the userspace datapath counts as a whole, in coverage/show."""
 
+ERRORS = {
+    "upcall_flow_limit_hit": "as many megaflows as OVS keeps (upcall/show): further flows go by upcalls",
+    "conntrack_full": "the connection table was full",
+    "conntrack_zone_full": "a zone's connection table was full",
+    "conntrack_l3csum_err": "connection tracking found a wrong IP checksum",
+    "conntrack_l4csum_err": "connection tracking found a wrong TCP, UDP or ICMP checksum",
+    "conntrack_tcp_seq_chk_failed": "a TCP sequence number was outside of its connection's window",
+    "conntrack_invalid_tcp_flags": "TCP flags that no packet may have together",
+    "conntrack_lookup_natted_miss": "a translated connection was not found",
+}
+"""Coverage counters of frames that OVS did not treat as asked, and need not have dropped (``lib/conntrack.c``,
+``lib/conntrack-tcp.c``, ``ofproto/ofproto-dpif-upcall.c``). A trial may lose nothing while they rise."""
+
 TX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_tx"))
 """OVS's reasons for frames that it could not put on a port; their sum is the port's tx_dropped."""
 
@@ -463,11 +476,11 @@ class OvsCollector:
         return parse_pmd_stats(text) if self._pmd_command.endswith("stats-show") else parse_pmd_perf(text)
 
     def _coverage(self) -> dict[str, int]:
-        """Coverage counters with a hit so far. This version's drop counters are 0 without a hit."""
+        """Coverage counters with a hit so far. This version's counters of drops and errors are 0 without a hit."""
         if self._drops is None:
-            # coverage/show leaves out counters without a hit, also those of drops that this version has.
+            # coverage/show leaves out counters without a hit, also those of drops and errors that this version has.
             self._drops = []
-            for name in DROP_COUNTERS:
+            for name in (*DROP_COUNTERS, *ERRORS):
                 with suppress(RefusedError):  # this version has no such counter
                     self._instance.ctl.call("coverage/read-counter", name)
                     self._drops.append(name)

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pytest_nfvperf.adapters.ovs.counters import (
     DROP_COUNTERS,
     DROP_PREFIXES,
+    ERRORS,
     RX_REASONS,
     TX_REASONS,
     UPCALL_DROPS,
 )
 from pytest_nfvperf.model.measure.ledger import (
+    MISDIRECTED,
     TESTER_DROPS,
     CounterSnapshot,
     FramePath,
@@ -34,7 +36,7 @@ from pytest_nfvperf.model.measure.ledger import (
 from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_taken, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, TrialResult, VnfCounts
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, TrialResult, VnfCounts, sum_of_classes
 
 Deltas = Mapping[str, int]
 """By how much counters rose in a trial, by name: see ``OvsCollector`` and ``kernel_counters``."""
@@ -49,10 +51,8 @@ _BATCH = 32
 
 _OWN_NIC = "the generator's own NIC: the rig's loss, not the DUT's"
 _COUNTED_ELSEWHERE = {"datapath_drop_meter": "meter", "drop_action_of_pipeline": "flow"}
-_NOTED = {
-    "coverage.upcall_flow_limit_hit": "as many megaflows as OVS keeps (upcall/show): further flows go by upcalls",
-    "coverage.conntrack_full": "the connection table was full",
-    "softnet.dropped": "frames that the kernel's receive backlog had no room for, on any interface of the machine",
+_NOTED = {f"coverage.{name}": text for name, text in ERRORS.items()} | {
+    "softnet.dropped": "frames that the kernel's receive backlog had no room for, on any interface of the machine"
 }
 
 _MANY_UPCALLS = 0.05
@@ -304,21 +304,58 @@ def trial_ledger(
         ]
         early, late = (as_one(snapshots, _PORT_SOURCES) for snapshots in (before, after))
         flat = flat_ledger(result.offered, result.received, early, late, topology, refused)
-        return replace(flat, deltas=shown)
-    paths = [
-        frame_path(str(count.direction), count.offered, list(_stages(count, passes, moved, topology, result)))
-        for count, passes in zip(result.counts, known, strict=True)
-    ]
-    explained: Sequence[FramePath] = paths
+        return replace(flat, deltas=shown, counted=_errors(moved))
     notes: list[str] = []
+    paths = []
+    for count, passes in zip(result.counts, known, strict=True):
+        stages, copied_in = _each_frame_once(list(_stages(count, passes, moved, topology, result)), count)
+        paths.append(frame_path(str(count.direction), count.offered, stages))
+        if copied_in:
+            more = f"{count.duplicated:,} further copies of its frames came out of {copied_in}"
+            notes.append(f"{count.direction}: {more}; the hops count each frame once")
+    explained: Sequence[FramePath] = paths
     nodes = [node.name for node in topology.nodes]
     # "" is the one DUT of a topology without nodes
     for node, own in ({name: of_node(moved, name, nodes) for name in nodes} or {"": moved}).items():
-        explained, left = attribute(explained, _drop_pool(own), _details(own), node)
+        pool, details = _drop_pool(own), _details(own)
+        if not node:
+            pool[MISDIRECTED] = sum(count.misdirected or 0 for count in result.counts)
+            came_to = sum_of_classes(result.counts).elsewhere or ()
+            details[MISDIRECTED] = "came to " + ", ".join(f"{port}: {frames:,}" for port, frames in came_to)
+        explained, left = attribute(explained, pool, details, node)
         notes += [f"{node}: {note}" if node else note for note in _notes(result, own, left)]
     explained = tuple(_with_batches(path) for path in explained)
     ledger = ledger_of(explained, shown, tuple(_stray_ports(topology, known, moved)), notes)
-    return replace(ledger, branches=tuple(_branches(topology, known, moved, result)))
+    branches = tuple(_branches(topology, known, moved, result))
+    return replace(ledger, branches=branches, counted=_errors(moved))
+
+
+def _each_frame_once(stages: list[PathStage], counts: DirectionCounts) -> tuple[list[PathStage], str]:
+    """Take the copies out of what ports counted behind the hop that made them; also returns that hop, "" for none.
+
+    The generator tells copies from frames, and the DUT's ports do not. Dropped frames and copies may be as many. So the
+    copies are those of the first datapath that has more frames behind it than in front of it, else of the last one.
+    """
+    copies, before, maker = counts.duplicated or 0, counts.offered, 0
+    for at, stage in enumerate(stages[:-1]):
+        if stage.kind is HopKind.DATAPATH:
+            maker = at
+            if stage.left is not None and stage.left > before:
+                break
+        before = before if stage.left is None else stage.left
+    counted = [stage.left for stage in stages[:-1] if stage.left is not None]
+    if not copies or counted[-1] < counts.received + copies:  # made where nobody counts
+        return stages, ""
+    behind = [stage if stage.left is None else replace(stage, left=stage.left - copies) for stage in stages[maker:-1]]
+    return [*stages[:maker], *behind, stages[-1]], stages[maker].name
+
+
+def _errors(moved: Deltas) -> tuple[Loss, ...]:
+    """What OVS counted as errors, over all nodes."""
+    found = Counter[str]()
+    for name, frames in moved.items():
+        found[name[name.find("coverage.") :].removeprefix("coverage.")] += max(0, frames)
+    return tuple(Loss(name, found[name], text) for name, text in ERRORS.items() if found[name])
 
 
 def _drop_pool(moved: Deltas) -> dict[str, int]:
@@ -377,7 +414,7 @@ def _details(moved: Deltas) -> dict[str, str]:
 
 def _notes(result: TrialResult, moved: Deltas, left: Mapping[str, int]) -> Iterator[str]:
     for reason, frames in left.items():
-        if reason != "upcalls_failed":
+        if reason not in {"upcalls_failed", MISDIRECTED}:
             yield f"{reason} counted {frames:,} more than any hop lacks: frames that are not of this trial"
     for name, text in _NOTED.items():
         if moved.get(name, 0) > 0:
