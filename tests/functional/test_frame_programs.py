@@ -90,8 +90,11 @@ class Files:
         assert len(caught) == sum(one["sent"] for one in counts)
         return caught
 
-    def received(self, program: FrameProgram, *arriving: Sequence[bytes]) -> Any:
-        """The answer of a trial in which ports r0, r1 ... receive these frames: see signed_again()."""
+    def received(self, program: FrameProgram, *arriving: Sequence[bytes], ends: int | None = None) -> Any:
+        """The answer of a trial in which ports r0, r1 ... receive these frames: see signed_again().
+
+        ``ends``: at how many of these ports the stream ends; None: at all.
+        """
         receivers = [f"r{number}" for number in range(len(arriving))]
         for name, frames in zip(receivers, arriving, strict=True):
             file = self._directory / f"{self._ports}.pcap"
@@ -99,7 +102,7 @@ class Files:
             wrpcap(str(file), [*fillers, *frames])
             self._attach(name, f"net_pcap,rx_pcap={file},tx_pcap=/dev/null")
         self._attach("a", "net_ring")
-        answer = self._trial([stream(receivers, program)])
+        answer = self._trial([stream(receivers[:ends], program)])
         for name in ("a", *receivers):
             assert self._talk.ask(cmd="detach", name=name)["ok"]
         assert [answer["ports"][name]["flushed"] for name in receivers] == [FLUSHED] * len(receivers)
@@ -366,6 +369,15 @@ def test_what_is_no_test_frame_is_foreign(files: Files) -> None:
         "other_trial": 0,
         "misdirected": 0,
     }
+
+
+def test_frames_at_a_port_where_they_do_not_end_are_told_by_stream_and_port(files: Files) -> None:
+    made = program(PLAIN)
+    caught = signed_again(made, files.sent(made, least=20))
+    answer = files.received(made, caught[:10], [*caught[10:15], *caught[10:12]], ends=1)
+    (counts,) = answer["streams"]
+    assert (counts["received"], counts["duplicated"], counts["misdirected"]) == (10, 0, {"r1": 7})
+    assert [answer["ports"][port]["foreign"]["misdirected"] for port in ("r0", "r1")] == [0, 7]
 
 
 def test_a_stream_to_several_ports_is_counted_at_each(files: Files) -> None:

@@ -12,6 +12,7 @@ from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, monitor, path, vnf
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import only_disturbed
 from tests.functional.loss_rig import LossRig, loss_rig, losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
@@ -64,6 +65,56 @@ def test_a_drop_flow(rig: LossRig) -> None:
     assert losses(told) == {("br0", "drop_action_of_pipeline"): told.lost}
     assert told.unexplained == 0
     assert "flow priority=200,in_port=p0,eth_type=0x800,ipv4_src=0.0.0.1/0.0.0.1 of br0" in ledger_text(told)
+
+
+def test_copies_and_drops_are_told_apart(rig: LossRig) -> None:
+    """Seen: half dropped by a flow, the others sent twice, and all that was lost "unexplained"."""
+    with rig.deployment(phy2phy()) as live:
+        live.add_flow(f"priority=200,ip,in_port={live.number('p0')},nw_src=0.0.0.1/0.0.0.1,actions=drop")
+        p1 = live.number("p1")
+        live.add_flow(f"priority=150,in_port={live.number('p0')},actions=output:{p1},output:{p1}")
+        trial = live.trial(CALM_FPS, traffic=Traffic(bidirectional=False, flows=2))
+    (counts,), told = trial.result.counts, trial.ledger
+    assert told is not None
+    assert counts.duplicated == counts.received > 0
+    assert losses(told) == {("br0", "drop_action_of_pipeline"): told.lost}, ledger_text(told)
+    assert (told.unexplained, told.foreign) == (0, 0), ledger_text(told)
+    assert 0 < told.lost < told.offered
+    assert only_disturbed(trial.result.invalid), trial.result.invalid
+
+
+def test_frames_that_come_back_to_their_sender_are_misdirected(rig: LossRig) -> None:
+    with rig.deployment(phy2phy()) as live:
+        live.add_flow(f"priority=200,in_port={live.number('p0')},actions=in_port")
+        trial = live.trial(CALM_FPS)
+    (counts,), told = trial.result.counts, trial.ledger
+    assert told is not None
+    assert (counts.received, counts.elsewhere) == (0, (("p0", counts.sent),))
+    assert losses(told) == {("br0", "misdirected"): counts.sent}, ledger_text(told)
+    assert only_disturbed(trial.result.invalid), trial.result.invalid
+
+
+def test_changed_content_is_counted_and_makes_no_trial_invalid(rig: LossRig) -> None:
+    with rig.deployment(phy2phy()) as live:
+        flow = f"priority=200,udp,in_port={live.number('p0')},nw_src=0.0.0.1/0.0.0.1"
+        live.add_flow(f"{flow},actions=set_field:10.0.0.1->ip_dst,output:{live.number('p1')}")
+        trial = live.trial(CALM_FPS, traffic=Traffic(bidirectional=False, flows=2))
+    (counts,) = trial.result.counts
+    assert counts.received == counts.sent
+    assert abs(2 * (counts.corrupted or 0) - counts.sent) <= 1
+    assert only_disturbed(trial.result.invalid), trial.result.invalid
+
+
+def test_a_full_connection_table_is_told_though_nothing_is_lost(rig: LossRig) -> None:
+    with rig.deployment(phy2phy()) as live:
+        live.rig.ovs.instance.ctl.call("dpctl/ct-set-maxconns", "10")
+        try:
+            live.add_flow(f"priority=200,udp,in_port={live.number('p0')},actions=ct(commit),output:{live.number('p1')}")
+            told = live.ledger(CALM_FPS, 2.5, Traffic(bidirectional=False, flows=1000))
+        finally:
+            live.rig.ovs.instance.ctl.call("dpctl/ct-set-maxconns", "3000000")
+    assert [(each.reason, each.frames > 0) for each in told.counted] == [("conntrack_full", True)]
+    assert (told.lines, told.unexplained) == ((), 0), ledger_text(told)
 
 
 def test_a_meter(rig: LossRig) -> None:

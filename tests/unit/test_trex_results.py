@@ -100,6 +100,7 @@ def test_classes_are_counted_by_their_own_streams() -> None:
     assert [count.sent for count in (*plain.counts, *sampled.counts)] == [15_993, 16_001, 3998, 4000]
     assert [each.received for each in (plain, sampled)] == [32_002, 7995]
     assert sampled.counts[1].lost == 5
+    assert [count.duplicated for count in (*plain.counts, *sampled.counts)] == [None, None, 0, 0]
     assert [count.sent for count in result.counts] == [19_991, 20_001]
 
 
@@ -204,6 +205,17 @@ def test_more_received_than_sent() -> None:
     streams = answer()["streams"]
     streams[0] = {**streams[0], "received": streams[0]["received"] + 1}
     assert codes(judged(streams=streams)) == {Reason.MORE_RECEIVED_THAN_SENT}
+
+
+def test_what_the_server_does_not_look_at_is_missing_and_never_0() -> None:
+    streams = answer()["streams"]
+    counts = judged(streams=streams).counts[0]
+    assert (counts.duplicated, counts.out_of_order, counts.corrupted, counts.elsewhere) == (None, None, None, ())
+    streams[0] = {**streams[0], "elsewhere": {"0": 4}}
+    streams[1] = copy.deepcopy(streams[1])
+    streams[1]["latency"]["errors"]["dup"] = 3
+    counts = judged(streams=streams).counts[0]
+    assert (counts.duplicated, counts.out_of_order, counts.elsewhere) == (3, None, (("a", 4),))
 
 
 def test_frames_of_nobodys_are_foreign() -> None:

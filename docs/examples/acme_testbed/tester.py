@@ -102,10 +102,10 @@ class AcmeTester:
             refused=intended - sent,
             skipped=0,
             received=received,
-            duplicated=0,
-            out_of_order=0,
+            duplicated=None,  # it does not look
+            out_of_order=None,
             foreign=0,
-            corrupted=0,
+            corrupted=None,
             sent_bytes=round(sent * size),
             received_bytes=round(received * size),
             elapsed_ns=round(spec.duration_s * 1e9),
