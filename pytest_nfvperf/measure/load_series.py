@@ -6,23 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
+from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError, repeat_until_valid
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
-from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.measure.outcome import (
-    DELIVERIES,
-    BackToBack,
-    ClassLoss,
-    ClassOutcome,
-    LatencyPoint,
-    LossPoint,
-    Outcome,
-)
+from pytest_nfvperf.model.measure.observe import DELIVERIES, observations
+from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
 from pytest_nfvperf.model.sla.verdict import Observation
@@ -30,7 +22,7 @@ from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import ClassCounts, Doubt, Reason, TrialResult, sum_of_classes
+from pytest_nfvperf.model.traffic.trial import Doubt, Reason, TrialResult, sum_of_classes
 from pytest_nfvperf.ports.datapath import Offloading
 
 COUNTED = "frames"
@@ -54,9 +46,6 @@ _BY_CLASS = {"forwarding_rate": None, "load_latency_p50": 50.0, "load_latency_p9
 """Metrics of studies that each class has, and the percentile of those of latency."""
 
 _UNCOUNTED = "the generator does not count such frames, or they may come out of any port"
-
-_FEWEST_OF_A_CLASS = 100
-"""Frames, of which none came."""
 
 _FIRST_BURST_S = 0.01
 _BURST_RESOLUTION = 0.02
@@ -165,9 +154,9 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
     ids = [point.trial_id for point in outcome.loss_curve]  # also those without a figure
     ids += [each for seen in observations(outcome) for each in seen.evidence]
     judged = [known[each] for each in dict.fromkeys(ids) if each in known]
-    judged = [trial for trial in judged if trial.result.spec.purpose not in {WARM_UP, "search"}]
+    judged = [each for each in judged if each.result.spec.purpose not in {"warm-up", "search"}]
     if outcome.goals:  # of a search, what was found and confirmed; at overload a DUT may do anything
-        judged = [trial for trial in judged if not trial.result.spec.saturating]
+        judged = [each for each in judged if not each.result.spec.saturating]
     names = dict.fromkeys(("", *(each.name for trial in judged for each in trial.result.classes)))
     seen = [each for name in names for trial in judged for each in _deliveries(trial, name)]
     worst = {each.key: each for each in sorted(seen, key=lambda each: each.value)}
@@ -192,8 +181,7 @@ def _deliveries(trial: Trial, of_class: str) -> Iterator[Observation]:
         frames, of = getattr(total, kind), total.received if kind == "out_of_order" else total.sent
         if frames is None or (kind == "misdirected" and to_many):
             continue
-        what = f"class {of_class}: " if of_class else ""
-        what += f"{frames:,} {metric.removesuffix('_ratio')} of {of:,} at {format_fps(spec.load_fps)}"
+        what = f"{frames:,} {metric.removesuffix('_ratio')} of {of:,} at {format_fps(spec.load_fps)}"
         if kind == "misdirected" and frames:
             what += f", which came to {', '.join(port for port, _ in total.elsewhere or ())}"
         most = 1.0 if kind == "out_of_order" else 0.0
@@ -260,13 +248,13 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
     """
     result = trial.result
     counts = next(each for each in result.classes if each.name == name)
-    due_s, by_rule, unsure = result.due_s, trial.certain_drops, result.inconclusive or not result.valid
+    by_rule, unsure = trial.certain_drops, not result.valid or (result.inconclusive and result.windows is not None)
     arrivals = [each.arrivals for each in counts.counts if each.arrivals is not None]
     worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
     gap = (worst.gap_after_ns, worst.gap_before_ns) if worst is not None else (None, None)
     found = ClassLoss(
         at,
-        round(max(each.intended for each in counts.counts) / due_s),
+        round(max(each.intended for each in counts.counts) / result.due_s),
         trial.id,
         counts.offered,
         counts.lost,
@@ -275,9 +263,10 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
         short="" if soak is not None else _short_of_class(result, name, counts.offered_share),
     )
     everything = sum(each.lost for each in result.classes)
-    # No disturbance of the machine makes flows, meters and policers drop, nor takes all frames of one class only.
-    if by_rule >= everything or _only_this_is_lost(counts, result):
-        return found
+    others = [each for each in result.classes if each.name != name]
+    others_came = bool(others) and all(2 * each.received > each.offered for each in others)
+    if by_rule >= everything or (others_came and not counts.received and counts.offered >= 100):
+        return found  # no disturbance of the machine makes flows drop, nor takes all frames of one class only
     if soak is not None:
         own = soak.lost if not soak.bound_reason else by_rule
     else:
@@ -287,13 +276,6 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
         return found
     most = counts.lost if unsure or (soak is not None and soak.bound_reason) else min(counts.lost, own)
     return replace(found, lost_frames=most, least_lost=max(0, counts.lost - doubtful), why=_OF_ALL_CLASSES)
-
-
-def _only_this_is_lost(own: ClassCounts, result: TrialResult) -> bool:
-    """Nothing of a class came, while most of each other class did, which was sent between its frames."""
-    others = [each for each in result.classes if each.name != own.name]
-    most_came = bool(others) and all(2 * each.received > each.offered for each in others)
-    return most_came and own.received == 0 and own.offered >= _FEWEST_OF_A_CLASS
 
 
 def short_of_load(result: TrialResult) -> str:

@@ -418,10 +418,7 @@ class Search:
 
     @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
     def loss_at(self, live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float) -> Outcome:
-        """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none.
-
-        If the rig disturbed all trials, what is certain of the DUT in the last one.
-        """
+        """Loss ratio, latency and cost of a trial at a fixed load; what is certain if all were invalid. ConfigError."""
         check_load("search.loss_at", self._in_place_of(traffic), load_fps, duration_s)
         loads = self._start("search.loss_at", live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)

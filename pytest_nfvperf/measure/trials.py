@@ -37,7 +37,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.hw_offload import OffloadedFrames, offloaded_frames
-from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, Ledger, with_classes
+from pytest_nfvperf.model.measure.ledger import BY_FLOW, BY_RULE, CounterDelta, CounterSnapshot, Ledger, with_classes
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome, QueueFrames, frames_by_queue
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
@@ -260,13 +260,10 @@ class Trial:
 
     @property
     def certain_drops(self) -> int:
-        """Frames that the DUT's own rules dropped, whatever the machine did.
-
-        In an invalid trial without those of meters and policers: a pause delays frames, and then overruns a bucket.
-        """
+        """Frames that the DUT's own rules dropped; in an invalid trial not by meters: a pause overruns buckets."""
         if self.ledger is None or not only_disturbed(self.result.invalid):
             return 0
-        return self.ledger.by_rule if self.result.valid else self.ledger.by_flow
+        return self.ledger.dropped(BY_RULE if self.result.valid else BY_FLOW)
 
     def shows_a_fault(self) -> bool:
         """True if the DUT failed for certain, although the trial may be invalid: it dropped by rule, copied, ..."""
@@ -275,7 +272,7 @@ class Trial:
 
     def lost_by_flows(self) -> bool:
         """True if the DUT's own flows dropped all that is missing: then it would be missing on a quiet machine, too."""
-        return self.certain_drops > 0 and self.ledger is not None and self.ledger.by_flow >= self.result.lost
+        return self.certain_drops > 0 and self.ledger is not None and self.ledger.dropped(BY_FLOW) >= self.result.lost
 
 
 _Measure = TypeVar("_Measure", bound=Callable[..., Measurement])

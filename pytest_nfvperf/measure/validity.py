@@ -141,8 +141,8 @@ def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
 
 
 def _impossible(counts: DirectionCounts) -> Iterator[InvalidReason]:
-    found = {name: getattr(counts, name) for name in _WHOLE_NUMBERS}
-    found = {name: count for name, count in found.items() if count is not None or name not in _MAY_BE_MISSING}
+    named = {name: getattr(counts, name) for name in _WHOLE_NUMBERS}
+    found = {name: count for name, count in named.items() if count is not None or name not in _MAY_BE_MISSING}
     for name, count in found.items():
         if type(count) is not int:
             raise GeneratorError(

@@ -194,14 +194,29 @@ static bool is_recent(struct frame frame, size_t place, uint8_t trial)
 	return (uint8_t)(trial - signature_at(frame.bytes, place)->trial) <= RECENT_TRIALS;
 }
 
+/* The stream that ends here and begins with these addresses and type: it lost its signature. NULL: there is none. */
+static struct track *track_of_start(const struct port *port, const uint8_t *bytes)
+{
+	for (int at = 0; at < MAX_STREAMS && port->config.role == ROLE_ENDPOINT; at++) {
+		struct track *track = port->tracks[at];
+
+		if (track != NULL && memcmp(track->stream->frames.template[0]->bytes, bytes, RTE_ETHER_HDR_LEN) == 0)
+			return track;
+	}
+	return NULL;
+}
+
 static void count_misfit(struct port *port, struct frame frame, size_t place, uint8_t trial)
 {
 	bool ours = place != 0 && (port->host == NULL || is_recent(frame, place, trial));
+	struct track *cut;
 
 	if (!ours && port->host != NULL && host_take(port->host, frame.bytes, frame.length, frame.whole))
 		return;
 	if (ours)
 		port->foreign.other_trial++;
+	else if ((cut = track_of_start(port, frame.bytes)) != NULL)
+		cut->corrupted++;
 	else
 		count_foreign(&port->foreign, frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET));
 }

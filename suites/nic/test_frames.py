@@ -77,7 +77,7 @@ def test_checksums(checksum: str, deploy: Deployer, search: Search, sla: SlaChec
     """Right and wrong checksums pass unchanged, whatever the NIC computes or checks by itself.
 
     Steps: build NIC - bridge - NIC; one trial at a calm load, in both directions.
-    Verify: the SLA's ``loss_ratio``: a frame whose checksum was changed is lost, as is one that the NIC dropped.
+    Verify: the SLA's ``loss_ratio``, and ``corrupted_ratio``, which fails for a changed checksum without a rule.
     """
     sla.check(search.loss_of(deploy(phy2phy()), CHECKSUMS[checksum], FRAMES))
 

@@ -371,6 +371,16 @@ def test_what_is_no_test_frame_is_foreign(files: Files) -> None:
     }
 
 
+def test_frames_that_are_changed_beyond_recognition_are_corrupted_and_lost(files: Files) -> None:
+    made = program(PLAIN)
+    caught = signed_again(made, files.sent(made, least=20))
+    cut = [flipped(made.signatures[0])(frame) for frame in caught[:3]] + [frame[:40] for frame in caught[3:5]]
+    answer = files.received(made, [*cut, *caught[5:15]])
+    (counts,) = answer["streams"]
+    assert (counts["received"], counts["corrupted"], counts["duplicated"]) == (10, 5, 0)
+    assert set(answer["ports"]["r0"]["foreign"].values()) == {0}
+
+
 def test_frames_at_a_port_where_they_do_not_end_are_told_by_stream_and_port(files: Files) -> None:
     made = program(PLAIN)
     caught = signed_again(made, files.sent(made, least=20))

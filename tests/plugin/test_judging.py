@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import misdelivering_dut
 import pytest
 from user_project import CONFTEST, records
 
@@ -96,9 +98,13 @@ def test_a_missed_sla_fails_with_a_table(judged, suite):
     assert ended["data"]["reason"].endswith("flows 1, bidirectional, dpdk: 1 FAIL"), "one line, however it is folded"
 
 
-def test_a_dut_that_sends_frames_twice_fails_though_no_rule_names_that(judged, suite):
+def test_a_dut_that_sends_frames_twice_fails_though_no_rule_names_that(suite):
     """Seen: each of 8,535 frames came twice, PASS, and no word about it."""
-    result = judged("ndr: '>= 3 Mpps'", "4e6, wrong={'duplicated': 1.0}")
+    suite.makepyfile(copying_dut=Path(misdelivering_dut.__file__).read_text())
+    ours = SIMULATED.replace("pytest_nfvperf.adapters.generators.fake import", "copying_dut import Misdelivers as")
+    suite.makeconftest(CONFTEST + ours.format(dut="4e6, wrong={'duplicated': 1.0}"))
+    suite.makefile(".yaml", sla=SLA.format(require="ndr: '>= 3 Mpps'"))
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-report", "none")
 
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(["FAIL *duplicated_ratio <= 0 *100 %*", "*rule: a datapath delivers each frame once*"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from misdelivering_dut import Misdelivers
 from test_search_algorithms import measurer_on
 from test_searches_by_windows import CAPACITY, OnASharedHost
 
@@ -18,8 +19,8 @@ from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine, Loss
-from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import DELIVERIES, Confirmation, Goal, Outcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.observe import DELIVERIES, observation, observations, unmeasured
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge, judge_defaults
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.mix import TrafficMix
@@ -38,7 +39,7 @@ def fixed_load(trial: Trial, traffic: Any = None) -> Outcome:
 
 
 def trial_on(traffic: Any = None, load_fps: float = 1e6, **rig: Any) -> Trial:
-    measurer = measurer_on(FakeGenerator(**({"capacity_fps": 4e6} | rig)))
+    measurer = measurer_on(Misdelivers(**({"capacity_fps": 4e6} | rig)))
     measurer.traffic = traffic or measurer.traffic
     return measurer.measure(0.5, load_fps, "fixed load")
 
@@ -102,7 +103,7 @@ def test_what_a_generator_does_not_count_is_missing_and_fails_nothing(metric: st
 
 
 def test_frames_to_a_group_may_come_out_of_any_port() -> None:
-    generator = FakeGenerator(4e6, wrong={"misdirected": 0.1, "duplicated": 0.1})
+    generator = Misdelivers(4e6, wrong={"misdirected": 0.1, "duplicated": 0.1})
     measurer = measurer_on(generator)
     trial = measurer.measure(0.5, 1e6, "fixed load")
     to_many = (Direction("p0", "p1"), Direction("p0", "p2"))
@@ -128,7 +129,7 @@ def test_a_class_is_judged_by_its_own_frames() -> None:
     assert (verdict.metric, verdict.observed, dict(verdict.subject)) == ("duplicated_ratio", 1.0, {"class": "bulk"})
 
 
-class CopiesAbove(FakeGenerator):
+class CopiesAbove(Misdelivers):
     """A DUT that sends frames twice above a load."""
 
     copies_above = 0.0
@@ -276,7 +277,7 @@ def test_a_search_refutes_what_a_flow_drops_on_any_host(rig: FakeGenerator, coun
 
 
 def test_the_last_disturbed_trial_that_shows_a_fault_is_taken() -> None:
-    measurer = measurer_on(FakeGenerator(4e6, invalid_every=1, wrong={"duplicated": 1.0}))
+    measurer = measurer_on(Misdelivers(4e6, invalid_every=1, wrong={"duplicated": 1.0}))
     with pytest.raises(InvalidTrialsError) as raised:
         measurer.measure(0.5, 1e6, "fixed load")
     assert measurer.still_shown(raised.value, Trial.shows_a_fault) is measurer.trials[-1]

@@ -13,6 +13,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from pytest_nfvperf.adapters.ovs.counters import DROP_COUNTERS, PORT_REASONS, RX_REASONS, TX_REASONS, DropReason
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.model.measure.ledger import (
+    BY_FLOW,
     CounterSnapshot,
     HopKind,
     Ledger,
@@ -435,7 +436,7 @@ def test_frames_that_came_out_elsewhere_are_a_loss_with_a_name() -> None:
     told = told_by(phy2phy(), copied(result((100, 0, 40)), 0, (("p0", 60),)), moved)
     assert told.lines == (LedgerLine("br0", "misdirected", 60),)
     assert told.paths[0].hops[2].losses[0].detail == "came to p0: 60"
-    assert (told.unexplained, told.by_flow) == (0, 60)
+    assert (told.unexplained, told.dropped(BY_FLOW)) == (0, 60)
 
 
 def test_frames_that_also_came_out_elsewhere_are_no_loss() -> None:

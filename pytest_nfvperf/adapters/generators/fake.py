@@ -83,10 +83,6 @@ class FakeTrial:
         return self._whole
 
 
-def _part(frames: int, share: float | None) -> int | None:
-    return None if share is None else round(frames * share)
-
-
 def _progress(counts: DirectionCounts, share: float) -> TrialProgress:
     histogram, latency = counts.latency, None
     if histogram is not None:
@@ -120,8 +116,6 @@ class FakeGenerator:
         latency_ns: latency without a queue.
         buffer_frames: frames per direction that the simulated DUT holds beyond what it forwards, once a trial.
         clock: ``sleep`` is called with each trial's duration; None: nothing waits.
-        wrong: shares of the frames received that are "duplicated", "corrupted", "out_of_order", or "misdirected": these
-            come back to their sender instead. None: the engine in whose place this is cannot count them.
         seed: of the noise.
         check: raises an error for a trial that the engine in whose place this is could not send; None sends all.
     """
@@ -138,7 +132,6 @@ class FakeGenerator:
     latency_ns: int = 10_000
     buffer_frames: int = 0
     clock: Clock | None = None
-    wrong: Mapping[str, float | None] = field(default_factory=dict)
     seed: int = 0
     check: Callable[[TrialSpec, Mapping[str, GeneratorPort]], None] | None = None
     specs: list[TrialSpec] = field(default_factory=list, init=False)
@@ -254,12 +247,7 @@ class FakeGenerator:
     ) -> DirectionCounts:
         refused = offered - forwarded if self.refuse else 0
         lost_share = self.loss_ratio + self.class_loss.get(stream.sent.name, 0.0)
-        arrived = forwarded - round(forwarded * lost_share)
-        back = _part(arrived, self.wrong.get("misdirected", 0.0))
-        received = arrived - (back or 0)
-        duplicated, out_of_order, corrupted = (
-            _part(received, self.wrong.get(kind, 0.0)) for kind in ("duplicated", "out_of_order", "corrupted")
-        )
+        received = forwarded - round(forwarded * lost_share)
         latency = self._latency(spec, received, overloaded=overloaded)
         size = stream.sent.traffic.mean_frame_size
         return DirectionCounts(
@@ -269,16 +257,16 @@ class FakeGenerator:
             refused=refused,
             skipped=skipped,
             received=received,
-            duplicated=duplicated,
-            out_of_order=out_of_order,
+            duplicated=0,
+            out_of_order=0,
             foreign=0,
-            corrupted=corrupted,
+            corrupted=0,
             sent_bytes=round((offered - refused) * size),
             received_bytes=round(received * size),
             elapsed_ns=round(spec.duration_s * 1e9),
             latency=latency,
             latency_raw=latency,
-            elsewhere=None if back is None else ((direction.tx, back),) if back else (),
+            elsewhere=(),
         )
 
     def _latency(self, spec: TrialSpec, received: int, *, overloaded: bool) -> Histogram | None:

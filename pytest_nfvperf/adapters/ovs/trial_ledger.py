@@ -305,14 +305,11 @@ def trial_ledger(
         early, late = (as_one(snapshots, _PORT_SOURCES) for snapshots in (before, after))
         flat = flat_ledger(result.offered, result.received, early, late, topology, refused)
         return replace(flat, deltas=shown, counted=_errors(moved))
-    notes: list[str] = []
-    paths = []
+    paths, notes = list[FramePath](), list[str]()
     for count, passes in zip(result.counts, known, strict=True):
-        stages, copied_in = _each_frame_once(list(_stages(count, passes, moved, topology, result)), count)
+        stages, note = _each_frame_once(list(_stages(count, passes, moved, topology, result)), count)
         paths.append(frame_path(str(count.direction), count.offered, stages))
-        if copied_in:
-            more = f"{count.duplicated:,} further copies of its frames came out of {copied_in}"
-            notes.append(f"{count.direction}: {more}; the hops count each frame once")
+        notes += [note] if note else []
     explained: Sequence[FramePath] = paths
     nodes = [node.name for node in topology.nodes]
     # "" is the one DUT of a topology without nodes
@@ -331,7 +328,7 @@ def trial_ledger(
 
 
 def _each_frame_once(stages: list[PathStage], counts: DirectionCounts) -> tuple[list[PathStage], str]:
-    """Take the copies out of what ports counted behind the hop that made them; also returns that hop, "" for none.
+    """Take the copies out of what ports counted behind the hop that made them; also returns a note, "" for none.
 
     The generator tells copies from frames, and the DUT's ports do not. Dropped frames and copies may be as many. So the
     copies are those of the first datapath that has more frames behind it than in front of it, else of the last one.
@@ -347,15 +344,14 @@ def _each_frame_once(stages: list[PathStage], counts: DirectionCounts) -> tuple[
     if not copies or counted[-1] < counts.received + copies:  # made where nobody counts
         return stages, ""
     behind = [stage if stage.left is None else replace(stage, left=stage.left - copies) for stage in stages[maker:-1]]
-    return [*stages[:maker], *behind, stages[-1]], stages[maker].name
+    note = f"{counts.direction}: {copies:,} further copies of its frames came out of {stages[maker].name}"
+    return [*stages[:maker], *behind, stages[-1]], f"{note}; the hops count each frame once"
 
 
 def _errors(moved: Deltas) -> tuple[Loss, ...]:
     """What OVS counted as errors, over all nodes."""
-    found = Counter[str]()
-    for name, frames in moved.items():
-        found[name[name.find("coverage.") :].removeprefix("coverage.")] += max(0, frames)
-    return tuple(Loss(name, found[name], text) for name, text in ERRORS.items() if found[name])
+    found = {name: sum(moved[each] for each in moved if each.endswith(f"coverage.{name}")) for name in ERRORS}
+    return tuple(Loss(name, frames, ERRORS[name]) for name, frames in found.items() if frames > 0)
 
 
 def _drop_pool(moved: Deltas) -> dict[str, int]:

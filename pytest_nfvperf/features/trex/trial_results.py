@@ -207,9 +207,15 @@ def _counts(
     claimed = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == rx_port)
     claimed += sum(seen["elsewhere"].get(str(rx_port), 0) for seen in answer["streams"])
     errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
+    wrong: dict[str, int | None] = {kind: sum(each.get(kind, 0) for each in errors) for kind in ("dup", "out_of_order")}
+    if len(errors) < len(streams):  # it did not look at all
+        wrong = {kind: count or None for kind, count in wrong.items()}
     sampled = [complete_latency(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
     latency = merge_latencies(sampled) if spec.latency else None
     sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
+    elsewhere = {
+        name: sum(seen["elsewhere"].get(str(at.number), 0) for _, seen in streams) for name, at in ports.items()
+    }
     return DirectionCounts(
         direction=direction,
         intended=sent.frames,
@@ -217,8 +223,8 @@ def _counts(
         refused=0,
         skipped=max(0, sent.frames - _written(streams) + dropped),
         received=sum(seen["received"] for _, seen in streams),
-        duplicated=_counted_errors("dup", errors, streams),
-        out_of_order=_counted_errors("out_of_order", errors, streams),
+        duplicated=wrong["dup"],
+        out_of_order=wrong["out_of_order"],
         foreign=max(0, answer["ports"][str(rx_port)]["ipackets"] - claimed),
         corrupted=None,
         sent_bytes=sent_bytes - round(dropped * sent.sent.traffic.mean_frame_size),
@@ -230,18 +236,8 @@ def _counts(
         elapsed_ns=round(elapsed_s * 1e9),
         latency=latency,
         latency_raw=latency,
-        elsewhere=tuple(
-            (name, frames)
-            for name, port in ports.items()
-            if (frames := sum(seen["elsewhere"].get(str(port.number), 0) for _, seen in streams))
-        ),
+        elsewhere=tuple((name, frames) for name, frames in elsewhere.items() if frames),
     )
-
-
-def _counted_errors(kind: str, errors: Sequence[Mapping[str, int]], streams: _Streams) -> int | None:
-    """How many the server saw; None if there was none, and it looked at a part of the streams only."""
-    seen = sum(error.get(kind, 0) for error in errors)
-    return seen if seen or len(errors) == len(streams) else None
 
 
 def _fallen(

@@ -183,15 +183,9 @@ class CountedBursts:
 def _summed(direction: Direction, results: Sequence[TrialResult], intended: int) -> DirectionCounts:
     """The counts of all bursts of a direction. Frames that were sent late are not skipped."""
     bursts = [result.counts[0] for result in results]
-    total = sum_of_classes(bursts)
-    return replace(
-        total,
-        direction=direction,
-        intended=intended,
-        skipped=intended - total.offered,
-        foreign=sum(burst.foreign for burst in bursts),
-        elapsed_ns=sum(burst.elapsed_ns for burst in bursts),
-    )
+    total = replace(sum_of_classes(bursts), direction=direction, intended=intended)
+    sums = {name: sum(getattr(each, name) for each in bursts) for name in ("foreign", "elapsed_ns")}
+    return replace(total, skipped=intended - total.offered, **sums)
 
 
 class CountingGenerator:

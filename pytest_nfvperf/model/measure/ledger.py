@@ -250,15 +250,10 @@ class Ledger:
     @property
     def by_rule(self) -> int:
         """Frames that the DUT dropped BY_RULE, which no disturbance of the machine causes."""
-        return self._dropped(BY_RULE)
+        return self.dropped(BY_RULE)
 
-    @property
-    def by_flow(self) -> int:
-        """The same of BY_FLOW: also in a trial whose frames came in fits and starts."""
-        return self._dropped(BY_FLOW)
-
-    def _dropped(self, reasons: tuple[str, ...]) -> int:
-        # Frames of others may be among them. At most ``foreign`` are, so that many do not count.
+    def dropped(self, reasons: tuple[str, ...]) -> int:
+        """Frames by lines whose reason begins so. As many as ``foreign`` may be of others, and do not count."""
         return max(0, sum(line.frames for line in self.lines if line.reason.startswith(reasons)) - self.foreign)
 
     @property

@@ -27,6 +27,10 @@ from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, share_
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Samples, Slope, median_interval
 
+DELIVERIES = {f"{kind}_ratio": kind for kind in ("duplicated", "misdirected", "corrupted")}
+DELIVERIES |= {"reordered_ratio": "out_of_order"}
+"""Metrics of frames that did not come once, to their port, unchanged and in order, with the counts of each."""
+
 DRIFTS = ("rate_change", "latency_p99_change", "cycles_change", "memory_growth")
 
 _OF_ALL_INTERVALS = frozenset({"rate_change", "memory_growth"})
@@ -336,17 +340,12 @@ def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation
     goals = {goal.goal.name for goal in outcome.goals}
     for seen in of_all:
         if seen.metric in goals and seen.unit == "pps":
-            low, high = (None if end is None else outcome.class_load_fps(each, end) for end in (seen.low, seen.high))
-            part = replace(seen, value=outcome.class_load_fps(each, seen.value), low=low, high=high, of_class=each.name)
-            bits = each.mean_frame_size * 8
-            yield part
-            yield replace(
-                part,
-                value=part.value * bits,
-                unit="bps",
-                low=None if low is None else low * bits,
-                high=None if high is None else high * bits,
-            )
+            for factor, unit in ((1.0, "pps"), (each.mean_frame_size * 8, "bps")):
+                value, low, high = (
+                    None if end is None else outcome.class_load_fps(each, end) * factor
+                    for end in (seen.value, seen.low, seen.high)
+                )
+                yield replace(seen, value=value or 0.0, unit=unit, low=low, high=high, of_class=each.name)
     for loss in each.losses:
         yield from _of_class_loss(each.name, loss)
     for point in each.latency:
@@ -365,9 +364,8 @@ def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:
         proof += f"; the longest run of missing frames was due from {begin:.3f} to {end:.3f} s"
     for metric, unit, factor in (("loss_ratio", "ratio", 1 / loss.offered_frames), ("lost_frames", "frames", 1.0)):
         seen = Observation(metric, loss.lost_frames * factor, unit, loss.at, confidence=proof, of_class=name)
-        low, evidence = loss.least_lost * factor, (loss.trial_id,)
-        found = _at_least(seen, low, loss.short) if loss.short else _between(seen, low, loss.why)
-        yield from (replace(each, evidence=evidence) for each in (found,) if each is not None)
+        seen = replace(seen, evidence=(loss.trial_id,))
+        yield from _between(seen, loss.least_lost * factor, loss.why, loss.short)
 
 
 def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:
@@ -436,31 +434,23 @@ def _of_loss(outcome: Outcome) -> Iterator[Observation]:
             requested, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
             confidence += "" if requested == offered else f", at {offered} of the {requested} asked for"
         seen = Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
-        found = [(seen, point.by_rule)]
+        yield from _between(seen, point.by_rule, point.at_most, point.short)
         if point.lost_frames is not None:
             lost = replace(seen, metric="lost_frames", value=float(point.lost_frames), unit="frames")
-            found.append((lost, point.by_rule * (point.offered_frames or 0)))
-        for each, low in found:
-            shown = _at_least(each, low, point.short) if point.short else _between(each, low, point.at_most)
-            yield from filter(None, (shown,))
+            yield from _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most, point.short)
 
 
-def _at_least(seen: Observation, low: float, short: str) -> Observation | None:
-    """A loss at less than the load: at the load the DUT loses as much or more. None if none of it is certain.
-
-    Any other figure belongs to the load that was offered.
-    """
-    why = f"{short}; at more load a DUT loses no less"
-    return replace(seen, value=low, lower_bound=True, bound_reason=why) if low else None
-
-
-def _between(seen: Observation, low: float, at_most: str) -> Observation:
-    """A loss of which only ``low`` is certainly the DUT's; unchanged if all of it is."""
-    if not at_most:
-        return seen
-    if not low:
-        return replace(seen, upper_bound=True, bound_reason=at_most)
-    return replace(seen, low=min(low, seen.value), high=seen.value, bound_reason=at_most)
+def _between(seen: Observation, low: float, at_most: str, short: str) -> Iterator[Observation]:
+    """Yield a loss of which only ``low`` is certainly the DUT's, or all if there is no reason why some is not."""
+    if short:  # only what was lost at less load belongs to the load
+        why = f"{short}; at more load a DUT loses no less"
+        yield from [replace(seen, value=low, lower_bound=True, bound_reason=why)] if low else []
+    elif not at_most:
+        yield seen
+    elif not low:
+        yield replace(seen, upper_bound=True, bound_reason=at_most)
+    else:
+        yield replace(seen, low=min(low, seen.value), high=seen.value, bound_reason=at_most)
 
 
 def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:

@@ -16,14 +16,6 @@ from pytest_nfvperf.model.traffic.windows import Paced
 
 NOT_CONFIRMED = "not confirmed"
 
-DELIVERIES = {
-    "duplicated_ratio": "duplicated",
-    "misdirected_ratio": "misdirected",
-    "corrupted_ratio": "corrupted",
-    "reordered_ratio": "out_of_order",
-}
-"""Metrics of frames that did not come once, to their port, unchanged and in order, with the counts of each."""
-
 _QUEUE_COUNTER = re.compile(r"(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
 """DPDK's name of the frames that a receive queue took, behind the port's."""
 
@@ -142,8 +134,7 @@ class LossPoint:
     Attributes:
         lost_frames, offered_frames: over all directions; None if not kept.
         at_most: why some of the loss may be the machine's.
-        by_rule: the loss ratio that is certainly the DUT's: what its flows, meters and policers dropped, by the ledger;
-            or what undisturbed windows lost, of all frames due.
+        by_rule: the loss ratio that is certainly the DUT's: dropped by its own rules, or in undisturbed windows.
         offered_fps: per direction; None if not kept.
         short: why so little was offered that only ``by_rule`` belongs to the load: more load loses no less.
     """

@@ -74,25 +74,20 @@ def judge(
     return tuple(verdicts)
 
 
-DELIVERY = "a datapath delivers each frame once, to its port and unchanged; a rule for {} may allow otherwise"
-"""The rule behind a requirement that no file has."""
-
-
 def judge_defaults(
     verdicts: Sequence[Verdict], labels: Mapping[str, str], observed: Sequence[Observation]
 ) -> Iterator[Verdict]:
-    """Yield a FAIL for each figure above its ``default_limit``, unless a verdict on the same subject is about it.
-
-    ``verdicts``: those by the rules, all traffic and classes. What no rule judges has no default either.
-    """
+    """Yield a FAIL for each figure above its default limit, if the rules' verdicts judge the subject, and not by it."""
     judged = {(verdict.metric, dict(verdict.subject).get(CLASS, "")) for verdict in verdicts}
     subjects = {of_class for _, of_class in judged}
     for seen in observed:
         if seen.default_limit is not None and seen.of_class in subjects and (seen.metric, seen.of_class) not in judged:
             limit = Limit("<=", seen.default_limit, seen.unit, f"<= {seen.default_limit:g}")
             where = ((CLASS, (seen.of_class,)),) if seen.of_class else ()
-            rule = Rule(where, ((seen.metric, limit),), DELIVERY.format(seen.metric))
-            found = judge([rule], labels, [seen], lambda _: None)
+            why = (
+                f"a datapath delivers each frame once, to its port, unchanged; a rule for {seen.metric} may allow less"
+            )
+            found = judge([Rule(where, ((seen.metric, limit),), why)], labels, [seen], lambda _: None)
             yield from (verdict for verdict in found if verdict.judgement is Judgement.FAIL)
 
 

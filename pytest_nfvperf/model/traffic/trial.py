@@ -151,10 +151,7 @@ _OF_DISTURBANCE = {"skipped_frames", "fell_behind", "late_poll", "unsent", "dut_
 
 
 def only_disturbed(invalid: Iterable[InvalidReason]) -> bool:
-    """True if counts are right, and only the load, or what the machine did, was not as it should be.
-
-    What is certain of the DUT at any disturbance, such as drops by its own flows, counts in such a trial, too.
-    """
+    """True if the counts are right, and only the load, or what the machine did, was not as it should be."""
     return all(reason.code in _OF_DISTURBANCE for reason in invalid)
 
 
@@ -189,8 +186,6 @@ class Arrivals:
 class DirectionCounts:
     """Integer counts of one direction over one trial, read after the traffic settled.
 
-    Of ``duplicated``, ``out_of_order``, ``corrupted`` and ``elsewhere`` an engine gives None for what it cannot count.
-
     Attributes:
         intended: frames due by the load and the duration.
         sent: put on the port.
@@ -201,13 +196,14 @@ class DirectionCounts:
         out_of_order: received frames that came after a later one of their flow: of those with the same values in all
             fields that vary. TRex and iperf3 count by stream.
         foreign: frames on the receiving port that are not of this trial.
-        corrupted: received frames whose content was not what was sent.
+        corrupted: received frames whose content was not what was sent, and others that were changed beyond recognition.
         sent_bytes, received_bytes: with FCS.
         elapsed_ns: from the first to the last due time actually served, measured.
         latency: from the scheduled send time (no coordinated omission; TRex: the actual one), or None.
         latency_raw: from the actual send time, or None.
         arrivals: when the frames that arrived were due; None if nothing arrived or the engine does not report it.
-        elsewhere: frames, copies included, that came to ports which no direction of theirs leads to, by that port.
+        elsewhere: frames, copies included, that came to ports to which no direction of theirs leads, by that port.
+            None, of this or another count: the engine cannot count it.
     """
 
     direction: Direction
@@ -293,9 +289,7 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
         return counts[0]
     arrivals = [each.arrivals for each in counts if each.arrivals is not None]
     worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
-    elsewhere = Counter[str]()
-    for each in counts:
-        elsewhere.update(dict(each.elsewhere or ()))
+    elsewhere = sum((Counter(dict(each.elsewhere or ())) for each in counts), Counter[str]())
     return replace(
         counts[0],
         **{name: sum(getattr(each, name) for each in counts) for name in _ADDED},
