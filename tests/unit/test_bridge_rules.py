@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from pytest_nfvperf.adapters.net.linux_bridge import refuse_impossible
-from pytest_nfvperf.adapters.ovs.openflow import pipeline, with_numbers, without_access_list
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, pipeline, with_numbers, without_access_list
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.bridges import BridgeRules, rules
 from pytest_nfvperf.model.topology.compose import compose, phy2phy
@@ -164,6 +167,62 @@ def test_a_line_that_is_no_flow_is_refused():
 )
 def test_ports_have_the_topologys_names(line, numbered):
     assert with_numbers(line, {"p0": 1, "p1": 2, "a-long.name": 3}) == numbered
+
+
+OFCTL = """
+import sys
+from pathlib import Path
+
+name, lines = sys.argv[3], sys.stdin.read().splitlines()
+Path(sys.argv[4].removeprefix("unix:")).with_name("calls").open("a").write(f"{name} {sys.argv[5:]} {lines}\\n")
+for number, line in enumerate([*lines, *sys.argv[5:]], 1):
+    if "wrong" in line:
+        sys.exit(f"ovs-ofctl: -:{number}: unknown keyword wrong")
+    if "reset" in line:
+        sys.exit("ovs-ofctl: unix:br0.mgmt: failed to connect to socket (Connection refused)")
+    if "group:9" in line:
+        sys.exit("Error OFPBAC_BAD_OUT_GROUP for: OFPT_FLOW_MOD")
+"""
+
+
+def openflow(directory: Path) -> OpenFlow:
+    return OpenFlow([sys.executable, "-c", OFCTL], directory)
+
+
+def test_own_lines_are_added_as_what_they_are_with_what_they_need_first(tmp_path):
+    flows = [
+        "in_port=p0,actions=meter:1,group:2",
+        "group_id=2,type=all,bucket=output:p1",
+        "meter=1,kbps,band=type=drop",
+    ]
+    openflow(tmp_path).add_own(rules("br0", flows=flows), {"p0": 4, "p1": 5})
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "add-meter ['meter=1,kbps,band=type=drop'] []",
+        "add-groups ['--bundle', '-'] ['group_id=2,type=all,bucket=output:5']",
+        "add-flows ['--bundle', '-'] ['in_port=4,actions=meter:1,group:2']",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flows", "message"),
+    [
+        (
+            ["actions=drop", "wrong=1,actions=drop"],
+            "refuses 'wrong=1,actions=drop': ovs-ofctl: -:2: unknown keyword wrong",
+        ),
+        (["actions=drop", "actions=group:9"], "refuses 'actions=drop; actions=group:9': Error OFPBAC_BAD_OUT_GROUP"),
+        (["meter=1,wrong"], "ovs-ofctl add-meter br0 refuses 'meter=1,wrong': "),
+    ],
+)
+def test_what_ovs_refuses_is_the_authors_mistake(tmp_path, flows, message):
+    with pytest.raises(ConfigError) as caught:
+        openflow(tmp_path).add_own(rules("br0", flows=flows), {})
+    assert message in str(caught.value)
+
+
+def test_an_ovs_that_does_not_answer_is_not(tmp_path):
+    with pytest.raises(TestbedError, match="exited with status 1"):
+        openflow(tmp_path).add_own(rules("br0", flows="reset,actions=drop"), {})
 
 
 def test_a_linux_bridge_has_no_openflow_rules():

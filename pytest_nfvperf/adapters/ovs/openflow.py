@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import ArgumentError, DeadlineError, TestbedError
@@ -83,6 +84,7 @@ _NAMED_PORT = re.compile(
 )
 """Where a line of ovs-ofctl(8) names a port, and the name."""
 
+_SHOWN = 400
 _PORT_STATS, _PORT_DESCRIPTIONS = 4, 13  # OFPMP_*
 _PORT = struct.Struct("!IH30xI")  # struct ofp_port: number, length, addresses, name and config left out, state
 _LINK_DOWN = 1  # OFPPS_LINK_DOWN
@@ -233,7 +235,7 @@ class OpenFlow:
             if not said or "onnect" in said:
                 raise  # it did not answer
             number = re.search(r"-:(\d+): ", said)
-            line = lines[int(number[1]) - 1] if number else " ".join(arguments)
+            line = lines[int(number[1]) - 1] if number and lines else shorten("; ".join(lines or arguments), _SHOWN)
             raise ArgumentError(f"ovs-ofctl {name} {bridge} refuses {line!r}: {said}") from error
 
     def add_own(self, rules: BridgeRules, ofports: Mapping[str, int]) -> None:
