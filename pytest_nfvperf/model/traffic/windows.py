@@ -263,7 +263,7 @@ class Windows:
         ran = [at for at, state in enumerate(states) if state is not WindowState.PAUSED]
         if not ran or not self.witnesses or not self.full_speed:
             return None
-        slowed = self._slowed([each.speed for each in (*self.threads, *self.witnesses)])
+        slowed = self._slowed([one.speed for one in self.threads] + [one.speed for one in self.witnesses])
         return sum(1 + slowed[at] for at in ran) / len(ran) * len(states) / len(ran)
 
     def unrefused_share(self, duration_s: float) -> float:
