@@ -102,13 +102,9 @@ def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
 
 def doubts(sla: Sla) -> Iterator[str]:
     """What the author of an SLA can hardly have meant, a line each. It is judged as it stands."""
-    for place, rule in enumerate(sla.rules):
+    for rule in sla.rules:
         for metric, limit in rule.require:
-            why = _doubt(rule, metric, limit)
-            for number, other in enumerate(sla.rules):
-                if not why and number != place and _asks_as_much(other, rule, metric, limit, number < place):
-                    why = f"is asked, or more, of the same tests at {other.source}"
-            if why:
+            if why := _doubt(rule, metric, limit):
                 yield f"{rule.source}.require.{metric}: '{limit.text}' {why}"
 
 
@@ -128,15 +124,6 @@ def _doubt(rule: Rule, metric: str, limit: Limit) -> str:
         return f"is {format_fps(fps)}, a thousandth of what switches do: is the unit right?"
     absurd = limit.unit == "ns" and limit.value > _MOST_NS
     return "is a thousand times what switches take: is the unit right?" * absurd
-
-
-def _asks_as_much(other: Rule, rule: Rule, metric: str, limit: Limit, earlier: bool) -> bool:
-    """Whether the other rule selects all that this one does, and asks more, or the same if it stands ``earlier``."""
-    where, sign = dict(rule.where), 1 if ">" in limit.operator else -1
-    wider = all(name in where and set(where[name]) <= set(accepted) for name, accepted in other.where)
-    same = [(one, replace(one, value=limit.value, text=limit.text)) for name, one in other.require if name == metric]
-    more = [sign * (one.value - limit.value) for one, alike in same if alike == limit]
-    return wider and any(by > 0 or (earlier and by == 0) for by in more)
 
 
 def _to_sla(document: Document, shown: str = "") -> Sla:

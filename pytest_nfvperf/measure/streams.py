@@ -212,11 +212,6 @@ class StreamRun:
     cpu: CpuAccount | None = None
     wall_s: float = 0.0
 
-    @property
-    def cpu_per_gigabit(self) -> float | None:
-        """CPU seconds a gigabit of payload, of all that served it; None without an account of CPUs."""
-        return self.cost_values().get("cpu_per_gigabit")
-
     def cost_values(self) -> dict[str, float | None]:
         """``cpu_per_gigabit``, ``softirq_cores`` and ``context_switches`` a second; empty without account."""
         cpu, goodput, flowed = self.cpu, self.result.goodput_bps, _flowed_ns(self.result, self.wall_s)

@@ -266,10 +266,8 @@ def _strangers(rule: Rule, tests: Sequence[_Test]) -> list[tuple[str, tuple[str,
 
 
 def _refuse(rule: Rule, tests: Sequence[_Test], session: NfvSession) -> None:
-    testbed, why = (
-        ", ".join(f"{name}: {value}" for name, value in session.backend.labels().items()),
-        "none has all of it",
-    )
+    testbed = ", ".join(f"{name}: {value}" for name, value in session.backend.labels().items())
+    why = "none has all of it"
     for name, accepted in _strangers(rule, tests)[:1]:
         values = {test.labels[name] for test in tests if name in test.labels}
         hint = next(filter(None, (did_you_mean(value, values) for value in accepted)), "")

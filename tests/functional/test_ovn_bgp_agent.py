@@ -23,6 +23,7 @@ from tests.functional.ovs_support import needs_root, send_tcp, started
 
 pytestmark = [*needs_daemons, needs_root, needs_ovn]
 PLAN = OvnPathPlan()
+VM = f"{PLAN.bgp.vm}/32"
 TEXT = bytes(range(256)) * 16
 
 
@@ -47,13 +48,13 @@ def path(journal: Journal, ovs: OvsDatapath) -> Iterator[tuple[BuiltOvsTopology,
 
 def test_frr_announces_a_logical_port_while_it_is_there(path: tuple[BuiltOvsTopology, OvnPath]) -> None:
     built, made = path
-    assert PLAN.vm_prefix not in made.frr.announced_to(PLAN.bgp.bird_address)
+    assert VM not in made.frr.announced_to(PLAN.bgp.bird_address)
     made.connect_vm()
-    made.await_announced(PLAN.vm_prefix, 15)
+    made.await_announced(VM, 15)
     assert made.bird.session(PLAN.bgp.frr_address).received == 1
     assert send_tcp(built.netns("bird"), built.netns("vm"), PLAN.bgp.vm, TEXT, wait_s=10) == TEXT
     made.disconnect_vm()
-    made.await_announced(PLAN.vm_prefix, 15, gone=True)
+    made.await_announced(VM, 15, gone=True)
 
 
 def test_a_kernel_without_vrf_is_named_by_the_agent_and_by_us(journal: Journal, ovs: OvsDatapath) -> None:

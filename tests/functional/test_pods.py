@@ -110,7 +110,7 @@ def test_streams(streams, deploy):
     live = deploy(pod_node(3, kind="acme:veth"), dut=Dut("netdev"))
     run = streams.run(live, SPEC, ends=("pod3", "outside"))
     assert run.result.goodput_bps > 0
-    assert run.cpu_per_gigabit > 0
+    assert run.cost_values()["cpu_per_gigabit"] > 0
 
 def test_no_such_pod(streams, deploy):
     live = deploy(pod_node(2), dut=Dut("netdev"))

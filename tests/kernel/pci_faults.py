@@ -17,6 +17,7 @@ import pytest
 
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.measure.ledger import TESTER_DROPS
 from pytest_nfvperf.model.traffic.trial import Reason
 from tests.kernel.pci_scenarios import OVS_LINK_WATCH_S, flap, lab_testbed, live_on, rig_of, run_trial, stop_switch
 
@@ -121,4 +122,4 @@ def check_owner(fault: Fault, trial: Trial) -> None:
     if fault.kind == "switch":
         explained = sum(line.frames for line in ledger.lines)
         assert explained == result.lost, shown
-        assert (ledger.unaccounted, ledger.foreign, ledger.tester_drops) == (0, 0, 0), shown
+        assert (ledger.unaccounted, ledger.foreign, ledger.dropped((TESTER_DROPS,))) == (0, 0, 0), shown

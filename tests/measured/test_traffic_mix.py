@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.model.measure.ledger import class_rows
+from pytest_nfvperf.model.measure.ledger import BY_RULE, class_rows
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.topology.compose import phy2phy
@@ -112,7 +112,7 @@ def test_a_drop_flow_on_one_class_of_four(
     assert lost == pytest.approx(share * dropped.offered, abs=0 if share == 1 else 0.01 * dropped.offered)
     assert {each.name: each.lost for each in trial.result.classes} == {**dict.fromkeys(INTENDED, 0), name: lost}
     assert trial.ledger is not None  # by the counters of OVS
-    assert (trial.ledger.lost, trial.ledger.unexplained, trial.ledger.by_rule) == (lost, 0, lost)
+    assert (trial.ledger.lost, trial.ledger.unexplained, trial.ledger.dropped(BY_RULE)) == (lost, 0, lost)
     assert sum(each.lost for each in trial.ledger.classes) == lost
     for other in INTENDED:
         if other != name:

@@ -31,7 +31,7 @@ from scapy.packet import Packet
 from pytest_nfvperf.adapters.ovs.ovsdb import value_of
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.model.measure.ledger import ledger_text
+from pytest_nfvperf.model.measure.ledger import BY_RULE, ledger_text
 from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import bridge_chain, compose, pvp
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel
@@ -223,7 +223,7 @@ def assert_lost(live: LiveLoss, traffic: Traffic, number: int, every: int, way: 
     assert (counts.sent - counts.received, counts.corrupted) == (lost, 0), counts
     assert lost >= FRAMES // 2 // every
     assert trial.ledger is not None
-    found = trial.ledger.lost, trial.ledger.unexplained, trial.ledger.by_rule
+    found = trial.ledger.lost, trial.ledger.unexplained, trial.ledger.dropped(BY_RULE)
     assert found == (lost, 0, lost), ledger_text(trial.ledger)
     return ledger_text(trial.ledger), lost
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-import sys
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.features.export.export import COMMON, NO_PYARROW, TABLES
+from pytest_nfvperf.features.export.export import COMMON, TABLES
 from tests.sample_run import small_run, write_sample
 from tests.sample_study import study_records
 
@@ -49,22 +47,6 @@ def test_csv_has_a_row_a_trial_outcome_figure_and_verdict(sample, tmp_path, caps
     assert {"ndr", "pdr", "latency_p99"} <= {row["metric"] for row in rows(tmp_path / "figures.csv")}
 
 
-def test_parquet_has_the_same_rows_with_types(sample, tmp_path):
-    assert main(["export", str(sample), "--format", "parquet", "--output", str(tmp_path)]) == 0
-
-    assert main(["export", str(sample), "--output", str(tmp_path)]) == 0
-    for name in NAMES:
-        assert parquet.read_table(tmp_path / f"{name}.parquet").num_rows == len(rows(tmp_path / f"{name}.csv"))
-    table = parquet.read_table(tmp_path / "trials.parquet")
-    assert [str(table.schema.field(name).type) for name in ("lost", "valid", "loss_ratio", "purpose")] == [
-        "int64",
-        "bool",
-        "double",
-        "string",
-    ]
-    assert table.schema.field("lost").metadata == {b"meaning": b"offered less received"}
-
-
 def test_several_runs_are_one_table(sample, tmp_path):
     write_sample(tmp_path / "other", study_records())
 
@@ -73,14 +55,6 @@ def test_several_runs_are_one_table(sample, tmp_path):
     figures = rows(tmp_path / "figures.csv")
     assert {row["suite"] for row in figures} >= {"throughput", "chaining"}
     assert any(row["ratio"] and row["ratio_low"] for row in figures if row["metric"] == "forwarding_rate")
-
-
-def test_without_pyarrow_it_says_what_to_install(sample, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-    assert main(["export", str(sample), "--format", "parquet", "--output", str(tmp_path)]) == 1
-
-    assert capsys.readouterr().err == f"nfvperf: {NO_PYARROW}\n"
 
 
 def test_a_place_that_cannot_be_written(sample, tmp_path, capsys):

@@ -58,9 +58,3 @@ def test_death() -> None:
     run(generator, 1000)
     with pytest.raises(GeneratorError, match="the simulated generator died"):
         run(generator, 1000)
-
-
-def test_time_is_virtual() -> None:
-    generator = FakeGenerator(1_000_000)
-    run(generator, 1000)
-    assert generator.virtual_s == pytest.approx(1.1)

@@ -16,7 +16,6 @@ from pytest_nfvperf.model.traffic.trial import (
     NicCounts,
     Reason,
     RigHealth,
-    TrialResult,
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.windows import SelectedWindows
@@ -275,11 +274,3 @@ def test_a_nics_counter_that_fell_is_a_reason_by_itself() -> None:
     assert reasons(nics=(NicCounts("b", rx_missed=-4),)) == [
         (Reason.COUNTER_WENT_BACK, "the generator's own counters fell: b rx_missed by 4")
     ]
-
-
-def test_what_no_nic_counts_is_missing_and_not_0() -> None:
-    result = TrialResult(TrialSpec(Traffic(), 1, 1.0, (WAY,)), (GOOD,), HEALTH)
-    assert result.tester_drops is None
-    assert replace(result, nics=(NicCounts("b", rx_nombuf=3),)).tester_drops is None
-    both = (NicCounts("a", tx_errors=2, rx_nombuf=1), NicCounts("b", rx_missed=5, rx_errors=0))
-    assert replace(result, nics=both).tester_drops == 7

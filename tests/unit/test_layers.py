@@ -38,9 +38,7 @@ FOLDERS = {
 STDLIB_ONLY = ("model", "ports")
 """What a machine without any package installed must be able to run."""
 
-OF_EXTRAS = frozenset(
-    {"matplotlib", "plotly", "scipy", "ruptures", "pyarrow", "prometheus_client", "execnet", "xdist", "labgrid"}
-)
+OF_EXTRAS = frozenset({"matplotlib", "plotly", "scipy", "ruptures", "execnet", "xdist", "labgrid"})
 """What the base does not bring. xdist itself loads our scheduler."""
 
 FEATURES_PORTS = ("pytest_nfvperf.features.routing.ports",)

@@ -40,7 +40,7 @@ def test_the_agent_finds_what_neutron_would_have_noted() -> None:
     (port,) = OvnPathPlan().switch("here").ports
     assert port.external_ids["neutron:network_name"] == OvnPathPlan().switch("here").name
     assert port.options == {"requested-chassis": "here"}
-    assert OvnPathPlan().vm_prefix == "172.16.101.10/32"
+    assert OvnPathPlan().bgp.vm == "172.16.101.10"
 
 
 def test_the_agents_configuration_names_the_private_sockets() -> None:

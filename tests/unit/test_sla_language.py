@@ -347,21 +347,6 @@ def test_a_bit_rate_is_doubted_by_the_frame_size_of_its_rule():
     assert "is 2.47 kpps" in next(doubts(parse_sla(rule.format(1518))))
 
 
-def test_rules_that_another_one_makes_needless_are_said():
-    rules = [
-        "require: {ndr: '>= 4 Mpps', pdr: '>= 5 Mpps'}",
-        "{where: {frame_size: 64}, require: {ndr: '>= 3 Mpps'}}",  # an author may think that it replaces the first
-        "{where: {frame_size: 64}, require: {ndr: '>= 6 Mpps'}}",
-        "{where: {frame_size: [64, 128]}, require: {ndr: '>= 5 Mpps'}}",
-        "{where: {frame_size: 64}, require: {ndr: '>= 6 Mpps'}}",
-    ]
-    said = list(doubts(parse_sla("schema: 1\nrules:\n" + "".join(f"  - {rule}\n" for rule in rules), "own.yaml")))
-
-    assert [line.partition(":")[2].split(".")[0] for line in said] == ["4: rules[1]", "7: rules[4]"]
-    assert said[0].endswith("at own.yaml:3: rules[0]")
-    assert said[1].endswith("at own.yaml:5: rules[2]")
-
-
 @given(st.text(max_size=40))
 def test_no_text_breaks_it(text):
     """Whatever is written, the answer is a limit or a sentence."""

@@ -135,7 +135,6 @@ class FakeGenerator:
     seed: int = 0
     check: Callable[[TrialSpec, Mapping[str, GeneratorPort]], None] | None = None
     specs: list[TrialSpec] = field(default_factory=list, init=False)
-    virtual_s: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self._ports = AttachedPorts()
@@ -210,7 +209,6 @@ class FakeGenerator:
 
     def wait(self, seconds: float) -> None:
         """Let simulated seconds pass."""
-        self.virtual_s += seconds
         if self.clock is not None:
             self.clock.sleep(seconds)
 

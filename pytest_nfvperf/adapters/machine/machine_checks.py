@@ -47,7 +47,6 @@ EXTRAS = {
     "xdist": "several testbeds",
     "ssh": "nodes on other machines",
     "trex": "TRex's client libraries",
-    "export": "Parquet and OpenMetrics",
     "history": "change points of a history",
     "labgrid": "places of labgrid",
 }

@@ -1,34 +1,28 @@
-"""nfvperf export: CSV, Parquet and OpenMetrics of one or many runs."""
+"""nfvperf export: CSV of one or many runs."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude, read_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, read_run
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# docs/reference/export.md lists the columns and the metrics. Tests compare that page with these tables.
-
-NO_PYARROW = "Parquet files need pyarrow: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
-NO_CLIENT = "OpenMetrics need prometheus_client: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
-FILE = "metrics.openmetrics"
+# docs/reference/export.md lists the columns. Tests compare that page with these tables.
 
 Kind = Literal["text", "int", "float", "bool"]
 Cell = str | int | float | bool | None
@@ -266,18 +260,18 @@ TABLES = (
 COMMON = tuple(column.name for column in _COMMON)
 
 
-def export(runs: Sequence[RunEvidence], directory: Path, *, parquet: bool = False) -> list[Path]:
+def export(runs: Sequence[RunEvidence], directory: Path) -> list[Path]:
     """Write a file a table, with the rows of all runs. Existing files are replaced.
 
     That of classes is only written where there are some.
 
     Raises:
-        ConfigError: no pyarrow, or the files cannot be written.
+        ConfigError: the files cannot be written.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         filled = [table for table in TABLES if not table.optional or any(any(table.rows(run)) for run in runs)]
-        return [(_parquet if parquet else _csv)(table, runs, directory) for table in filled]
+        return [_csv(table, runs, directory) for table in filled]
     except OSError as error:
         raise ConfigError(f"cannot export to {directory}: {error}") from error
 
@@ -293,141 +287,6 @@ def _csv(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
     return path
 
 
-def _parquet(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
-    """One row group a run, so that only one run's rows are in memory."""
-    try:
-        import pyarrow as arrow  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise ConfigError(NO_PYARROW) from error
-    types = {"text": arrow.string(), "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_()}
-    schema = arrow.schema(
-        [arrow.field(column.name, types[column.kind], metadata={"meaning": column.meaning}) for column in table.columns]
-    )
-    path = directory / f"{table.name}.parquet"
-    with parquet.ParquetWriter(path, schema) as writer:
-        for run in runs:
-            rows = list(table.rows(run))
-            columns = {column.name: [column.cell(row) for row in rows] for column in table.columns}
-            writer.write_table(arrow.table(columns, schema=schema))
-    return path
-
-
-_SUBJECT = ("testbed", "test", *LABELS)
-
-Sample = tuple[tuple[str, ...], float]
-"""Values of the labels, and the value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """``samples`` gives those of a run; a figure that was not measured has none."""
-
-    name: str
-    meaning: str
-    labels: tuple[str, ...]
-    samples: Callable[[RunEvidence], Iterator[Sample]]
-
-
-def _subject(row: ExportRow) -> tuple[str, ...]:
-    return (_testbed_of(row.run) or "", row.test.node_id, *(row.labels.get(name, "") for name in LABELS))
-
-
-def _values(run: RunEvidence) -> Iterator[Sample]:
-    for row, found in ((row, row.found) for row in _figures(run)):
-        yield (*_subject(row), found.metric, found.at or "", found.unit, str(found.bound), found.of_class), found.value
-
-
-def _judged(run: RunEvidence, value: Callable[[Verdict], float | None]) -> Iterator[Sample]:
-    for row in _verdicts(run):
-        found = value(row.found)
-        if found is not None:
-            yield (*_subject(row), row.found.requirement), found
-
-
-def _counted(run: RunEvidence, words: Iterable[str]) -> Iterator[Sample]:
-    yield from (((_testbed_of(run) or "", word), float(count)) for word, count in Counter(words).items())
-
-
-def _exit_status(run: RunEvidence) -> Iterator[Sample]:
-    profile = run.run.profile if run.run is not None else ""
-    yield (_testbed_of(run) or "", profile), float(conclude(run).exit_status)
-
-
-METRICS = (
-    Gauge(
-        "nfvperf_figure",
-        "a figure of an outcome, in `unit`",
-        (*_SUBJECT, "metric", "at", "unit", "bound", "class"),
-        _values,
-    ),
-    Gauge(
-        "nfvperf_requirement_met",
-        "1 for a PASS, 0 for a FAIL or INCONCLUSIVE",
-        (*_SUBJECT, "requirement"),
-        lambda run: _judged(run, lambda verdict: float(verdict.judgement is Judgement.PASS)),
-    ),
-    Gauge(
-        "nfvperf_requirement_margin_ratio",
-        "(observed - limit) / |limit|, positive is better",
-        (*_SUBJECT, "requirement"),
-        lambda run: _judged(run, lambda verdict: verdict.margin),
-    ),
-    Gauge(
-        "nfvperf_run_trials",
-        "how many trials the run has",
-        ("testbed", "valid"),
-        lambda run: _counted(run, (str(trial.result.valid).lower() for trial in run.trials.values())),
-    ),
-    Gauge(
-        "nfvperf_run_tests",
-        "how many tests ended so",
-        ("testbed", "badge"),
-        lambda run: _counted(run, (test.badge for test in conclude(run).tests)),
-    ),
-    Gauge("nfvperf_run_exit_status", "exit status of the run", ("testbed", "profile"), _exit_status),
-)
-
-
-def export_openmetrics(runs: Sequence[RunEvidence], directory: Path) -> Path:
-    """Write ``metrics.openmetrics``; the time of each sample is the end of its run.
-
-    Raises:
-        ConfigError: no prometheus_client, or the file cannot be written.
-    """
-    try:
-        from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
-        from prometheus_client.openmetrics import exposition  # noqa: PLC0415
-    except ImportError as error:
-        raise ConfigError(NO_CLIENT) from error
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Runs(runs))
-    in_text: Any = exposition.generate_latest  # it has no types
-    path = directory / FILE
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(in_text(registry))
-    except OSError as error:
-        raise ConfigError(f"cannot export to {directory}: {error}") from error
-    return path
-
-
-class _Runs:
-    def __init__(self, runs: Sequence[RunEvidence]) -> None:
-        self._runs = runs
-
-    def collect(self) -> Iterator[Any]:
-        """One family a metric. OpenMetrics wants the samples of a series together, oldest first."""
-        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
-
-        for metric in METRICS:
-            family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-            found = {(of, run.ended_ns): value for run in self._runs for of, value in metric.samples(run)}
-            for (of, ended_ns), value in sorted(found.items()):
-                family.add_metric(of, value, timestamp=ended_ns / 1e9)
-            yield family
-
-
 # The command.
 
 
@@ -435,9 +294,6 @@ def _add_parser(commands: Commands) -> None:
     text = "evidence as flat tables: trials, outcomes, figures, verdicts"
     parser = commands.add_parser("export", help=text, description=text)
     parser.add_argument("runs", type=path_like, nargs="*", default=[Path("reports/latest")], metavar="DIR")
-    parser.add_argument(
-        "--format", choices=("csv", "parquet", "openmetrics"), default="csv", help="default: %(default)s"
-    )
     parser.add_argument("--output", type=path_like, default=Path("reports/export"), help="default: %(default)s")
     parser.set_defaults(command=_export)
 
@@ -447,9 +303,6 @@ EXPORT = Command(_add_parser)
 
 def _export(arguments: argparse.Namespace) -> int:
     runs = [read_run(path.resolve()) for path in arguments.runs]
-    if arguments.format == "openmetrics":
-        print(export_openmetrics(runs, arguments.output))
-        return 0
-    for path in export(runs, arguments.output, parquet=arguments.format == "parquet"):
+    for path in export(runs, arguments.output):
         print(path)
     return 0

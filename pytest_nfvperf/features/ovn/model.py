@@ -100,11 +100,6 @@ class OvnPathPlan:
     gateway: str = "172.16.101.1"
 
     @property
-    def vm_prefix(self) -> str:
-        """The prefix that FRR announces for the VM."""
-        return f"{self.bgp.vm}/32"
-
-    @property
     def mappings(self) -> dict[str, str]:
         """Bridges by physical network."""
         return {_NETWORK: PROVIDER}

@@ -242,16 +242,6 @@ class Ledger:
         """Frames of the trial that were lost without a counted reason."""
         return sum(path.unaccounted for path in self.paths) if self.paths else max(0, self.unexplained)
 
-    @property
-    def tester_drops(self) -> int:
-        """Frames that the generator's own NICs lost: they are no loss of the DUT."""
-        return sum(line.frames for line in self.lines if line.reason == TESTER_DROPS)
-
-    @property
-    def by_rule(self) -> int:
-        """Frames that the DUT dropped BY_RULE, which no disturbance of the machine causes."""
-        return self.dropped(BY_RULE)
-
     def dropped(self, reasons: tuple[str, ...]) -> int:
         """Frames by lines whose reason begins so. As many as ``foreign`` may be of others, and do not count."""
         return max(0, sum(line.frames for line in self.lines if line.reason.startswith(reasons)) - self.foreign)

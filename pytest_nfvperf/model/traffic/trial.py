@@ -465,12 +465,6 @@ class TrialResult:
     classes: tuple[ClassCounts, ...] = ()
     nics: tuple[NicCounts, ...] = ()
 
-    @property
-    def tester_drops(self) -> int | None:
-        """Frames that the generator's own NICs lost: the rig's loss, not the DUT's. None if none of them counts any."""
-        known = [count for nic in self.nics for name, count in nic.counted.items() if name != "rx_nombuf"]
-        return sum(known) if known else None
-
     def of_class(self, name: str) -> TrialResult:
         """The counts of one class, judged over the whole trial: windows do not tell classes apart.
 
