@@ -129,7 +129,7 @@ def test_doctor_says_which_extras_are_there_and_what_the_others_are_for(monkeypa
     monkeypatch.setattr(machine, "version", installed)
     found = named(checks())["Python extras"]
     assert found.state is CheckState.WARN
-    assert found.seen == "ssh, trex, export, history", "xdist is there, in a version that the extra does not take"
+    assert found.seen == "ssh, trex, history", "xdist is there, in a version that the extra does not take"
     assert found.advice == (
         "pip install 'pytest-nfvperf[charts,xdist,labgrid]' for charts: charts in reports and in Allure; "
         "xdist: several testbeds; labgrid: places of labgrid"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.config.sla_file import parse_limit
-from pytest_nfvperf.measure.load_series import by_class, loss_point
+from pytest_nfvperf.measure.load_series import loss_point, with_trials
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -33,7 +33,7 @@ def test_a_class_that_was_short_of_its_load_passes_nothing(left_out, lost):
     result = replace(trial.result, classes=classes, counts=(sum_of_classes([voice, bulk]),))
     trial = replace(trial, result=result)
     outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(loss_point(trial),), trials=(trial.id,))
-    outcome = replace(outcome, classes=by_class(outcome, VOICE_AND_BULK, [trial]))
+    outcome = with_trials(outcome, VOICE_AND_BULK, [trial])
     rule = Rule((("class", ("voice",)),), (("loss_ratio", parse_limit("loss_ratio", "<= 0")),), "s")
     (verdict,) = judge([rule], outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
     expected = Judgement.FAIL if lost else Judgement.PASS if left_out < 400 else Judgement.INCONCLUSIVE

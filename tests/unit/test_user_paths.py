@@ -59,7 +59,7 @@ class Group:
 def options(base: Path, *arguments: str) -> Options:
     group = Group()
     add_options(cast("pytest.Parser", group))
-    found = vars(group.parser.parse_args(arguments))
+    found = {"setuponly": False, **vars(group.parser.parse_args(arguments))}  # the first is pytest's own
     config = SimpleNamespace(
         getoption=lambda name, *_: found[name.removeprefix("--").replace("-", "_")],
         invocation_params=SimpleNamespace(dir=base),
