@@ -357,8 +357,8 @@ class Soaker:
         watched.plan = replace(watched.plan, most_skipped=running.most_skipped)
         try:
             self._take_rows(live, running, watched, signals)
-        except TestbedError:
-            # Report the first error, and not what follows from it.
+        except BaseException:
+            # A trial is read to its end. Report the first error, and not what follows from it.
             with suppress(TestbedError):
                 running.stop()
                 while running.next_interval() is not None:

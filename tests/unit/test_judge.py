@@ -107,7 +107,10 @@ def test_what_is_no_figure_never_passes(value, operator):
 def test_a_metric_that_was_not_measured_is_named():
     verdict = judged("latency_p99", "<= 100 us", [NDR], at="50 % of pdr")
     assert verdict.judgement is INCONCLUSIVE
-    assert verdict.reason == "latency_p99 was not measured by this test: ask for it, search.ndr_pdr(..., latency=True) (it measured ndr)"
+    assert (
+        verdict.reason
+        == "latency_p99 was not measured by this test: ask for it, search.ndr_pdr(..., latency=True) (it measured ndr)"
+    )
     assert judged("ndr", ">= 1 pps", []).reason == "ndr was not measured by this test (it measured nothing)"
 
 

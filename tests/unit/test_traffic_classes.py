@@ -591,21 +591,34 @@ def test_the_loss_curve_draws_a_line_for_each_class():
     assert {series.name for series in panel.series} >= {f"class {name}" for name in ("voice", "video", "bulk", "rest")}
 
 
+def soaker_of(rig: Rig) -> Soaker:
+    signals = SimpleNamespace(asked="", stop=None)
+    context = rig.bench.context
+    rig.live.deployment.generator, rig.live.deployment.samplers = rig.bench.generator, ()
+    profile, loads = replace(QUICK, soak_s=10.0), lambda *_: (100_000.0,)
+    return Soaker(profile, {"suite": "mix"}, context, None, lambda: nullcontext(signals), lambda _: None, loads)
+
+
 def test_a_soak_counts_the_classes():
     rig = Rig(5e6, class_loss={"video": 0.001})
-    soaker = Soaker(
-        replace(QUICK, soak_s=10.0),
-        {"suite": "mix"},
-        rig.bench.context,
-        None,
-        lambda: nullcontext(SimpleNamespace(asked="", stop=None)),
-        lambda _: None,
-        lambda *_: (100_000.0,),
-    )
-    rig.live.deployment.generator, rig.live.deployment.samplers = rig.bench.generator, ()
-    outcome = soaker.run(rig.live, FOUR)
+    outcome = soaker_of(rig).run(rig.live, FOUR)
     lost = {each.name: each.losses[0].lost_frames for each in outcome.classes}
     assert lost == {"voice": 0, "video": 400, "bulk": 0, "rest": 0}
+
+
+def test_a_soak_that_breaks_off_reads_its_trial_to_the_end(monkeypatch):
+    """The reader has real-time priority until then: it would keep it for the rest of the run."""
+    rig, started = Rig(5e6), []
+    start = rig.bench.generator.start_trial
+    monkeypatch.setattr(rig.bench.generator, "start_trial", lambda *of: started.append(start(*of)) or started[0])
+
+    def broken():
+        raise ValueError("of somebody else")
+
+    rig.live.deployment.check_alive = broken
+    with pytest.raises(ValueError, match="of somebody else"):
+        soaker_of(rig).run(rig.live, FOUR)
+    assert started[0].result().counts[0].sent < 10 * 100_000, "it was stopped, and has its result"
 
 
 def test_a_study_has_the_rate_of_each_class():
