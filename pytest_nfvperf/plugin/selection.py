@@ -186,22 +186,19 @@ def check_slas(
     in the session which rules the selected tests must be judged by.
 
     Raises:
-        pytest.UsageError: file and key of such a rule; a file where it judges nothing.
+        ConfigError: file and key of such a rule; a file where it judges nothing.
     """
     if is_worker(config) and len(session.options.labels) > 1:
         return  # a rule may be about the testbed of another worker
     own, profile = session.backend.labels(), session.profile.name
     tests = [_Test(item, session, own | labels) for item in collected for labels in subject_labels(item, profile)]
-    try:
-        for pack in session.options.packs:
-            refuse_empty(pack, session.slas.published(dict.fromkeys(item.path.parent for item in collected)))
-        given = [(sla, tests, narrowed_by(config)) for sla in session.slas.from_command_line]
-        for sla, of_sla, narrowed in given or _beside(config, tests, session):
-            lines = [*doubts(sla), *_selected_by(sla, of_sla, narrowed, set(selected), session)]
-            for line in lines if getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0" else ():
-                say(config, line)
-    except ConfigError as error:
-        raise pytest.UsageError(str(error)) from error
+    for pack in session.options.packs:
+        refuse_empty(pack, session.slas.published(dict.fromkeys(item.path.parent for item in collected)))
+    given = [(sla, tests, narrowed_by(config)) for sla in session.slas.from_command_line]
+    for sla, of_sla, narrowed in given or _beside(config, tests, session):
+        lines = [*doubts(sla), *_selected_by(sla, of_sla, narrowed, set(selected), session)]
+        for line in lines if getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0" else ():
+            say(config, line)
 
 
 def _beside(

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.process.journal import Journal, ProcessId, processes_of_run
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
@@ -110,6 +110,11 @@ def started_on(bed: Testbed, journal: Journal, name: str) -> Iterator[OvsDatapat
         yield running
     finally:
         running.close()
+
+
+def processes_tagged(tag: str) -> list[ProcessId]:
+    """Every process whose environment at exec had our variable with this tag."""
+    return list(processes_of_run(tag, Path("/no/journal")))
 
 
 def leftovers(tag: str) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, locate_ovn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -26,6 +26,7 @@ from tests.functional.ovs_support import (
     needs_hugepages,
     needs_root,
     phy2phy,
+    processes_tagged,
     run_base,
     send_tcp,
     started,
@@ -114,11 +115,11 @@ def test_kill_minus_9_leaves_nothing() -> None:
         )
         assert run.stdout is not None
         tag = run.stdout.readline().strip()
-        assert len(list(processes_tagged(tag))) >= 6  # OVS's two, two databases, northd, controller
+        assert len(processes_tagged(tag)) >= 6  # OVS's two, two databases, northd, controller
         run.kill()
         run.wait()
         run.stdout.close()
-        assert until(lambda: not list(processes_tagged(tag)))
+        assert until(lambda: not processes_tagged(tag))
         assert not reap(base).failed
         assert leftovers(tag) == []
         assert not (base / tag).exists()

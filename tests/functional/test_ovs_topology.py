@@ -139,7 +139,7 @@ def test_frames_cross_dpdk_ports_and_every_counter_agrees(dpdk: OvsDatapath, jou
 @needs_hugepages
 def test_the_scheduler_is_asked_about_each_pmd(dpdk: OvsDatapath) -> None:
     _, sched, *_ = dpdk.collectors()
-    assert until(lambda: sched.snapshot().as_dict() == {}), (
+    assert until(lambda: sched.snapshot().as_dict().keys() <= {"pmd-sched.throttled_ns"}), (
         "no ports, no PMD thread: the last test's ends with its ports"
     )
     built = dpdk.build(phy2phy())

@@ -14,6 +14,7 @@ from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, patch, path
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.ovs_support import MACS, far_ends, frame, frames_on, needs_root, started
 
 pytestmark = needs_root
@@ -34,6 +35,7 @@ def edge(flows: str = OWN) -> Topology:
         patch("br0", "br1", ports=(LONG, "back")),
         endpoint("p1", "br1"),
         path("p0", "p1"),
+        Direction("p0", "p1"),
         rules("br0", flows=flows),
     )
 
@@ -79,10 +81,10 @@ def test_frames_pass_them(built: BuiltOvsTopology) -> None:
 @pytest.mark.parametrize(
     ("flows", "refused", "said"),
     [
-        ("priority=1,actions=drop\nin_port=p0,foo=1,actions=drop", "in_port=1,foo=1,actions=drop", "foo"),
-        ("in_port=p0,actions=p7", "in_port=1,actions=p7", "p7"),
+        ("priority=1,actions=drop\nin_port=p0,foo=1,actions=drop", "'in_port=p0,foo=1,actions=drop'", "foo"),
+        ("in_port=p0,actions=p7", "'in_port=p0,actions=p7'", "p7"),
         ("in_port=p0,actions=group:9", "", "OFPBAC_BAD_OUT_GROUP"),
-        ("group_id=7,type=some,bucket=output:p0", "group_id=7,type=some,bucket=output:1", "some"),
+        ("group_id=7,type=some,bucket=output:p0", "'group_id=7,type=some,bucket=output:p0'", "some"),
         ("meter=1,kbps,bands=type=lose,rate=1", "meter=1,kbps,bands=type=lose,rate=1", "lose"),
     ],
 )

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.machine.reaper import reap
-from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_time.guest_run import VIRTUAL_TIME, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from tests.functional.ovs_support import leftovers, run_base, until
+from tests.functional.ovs_support import leftovers, processes_tagged, run_base, until
 
 pytestmark = pytest.mark.kernel
 DAILY = pytest.mark.daily("a boot of its own, for what a user sees if a guest fails")
@@ -72,14 +72,14 @@ def test_a_command_that_does_not_end_is_given_up_with_what_it_said(
         run_in_guest(journal, kernel, ["sh", "-c", "echo begun; sleep 600"], tmp_path, deadline_s=1)
     assert "waited 1 s for `sh -c 'echo begun; sleep 600'` to end in the guest; QEMU (pid " in caught.value.message
     assert caught.value.evidence["stdout"] == "begun"
-    assert list(processes_tagged(journal.tag)) == []
+    assert processes_tagged(journal.tag) == []
 
 
 @DAILY
 def test_a_guest_that_does_not_boot_is_given_up(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(DeadlineError, match=r"^waited 0.2 s for the guest to boot; QEMU \(pid \d+\) still ran"):
         run_in_guest(journal, kernel, ["true"], tmp_path, boot_deadline_s=0.2)
-    assert list(processes_tagged(journal.tag)) == []
+    assert processes_tagged(journal.tag) == []
 
 
 @DAILY

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
-from pytest_nfvperf.adapters.process.journal import processes_tagged
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.features.routing.path_daemons import LocalBgp
@@ -22,7 +21,7 @@ from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
-from tests.functional.ovs_support import leftovers, needs_hugepages, run_base, started
+from tests.functional.ovs_support import leftovers, needs_hugepages, processes_tagged, run_base, started
 
 pytestmark = [*needs_daemons, needs_hugepages]
 BOTH = (Direction("dpdk2", "vm0"), Direction("vm0", "dpdk2"))
@@ -157,11 +156,11 @@ def test_kill_minus_9_leaves_nothing() -> None:
         )
         assert run.stdout is not None
         tag = run.stdout.readline().strip()
-        assert len(list(processes_tagged(tag))) >= 3, "zebra, bgpd and bird"
+        assert len(processes_tagged(tag)) >= 3, "zebra, bgpd and bird"
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         run.stdout.close()
-        wait_until(lambda: not list(processes_tagged(tag)), "the daemons to end with the run", 5)
+        wait_until(lambda: not processes_tagged(tag), "the daemons to end with the run", 5)
         assert not reap(base).failed
         assert leftovers(tag) == []
         assert not (base / tag).exists()

@@ -158,7 +158,7 @@ CALLS = {
         "search.ndr(phy2phy, Traffic())",
         (
             "Search has no 'ndr', did you mean 'ndr_pdr'? It has back_to_back, ceiling_fps, labels, loss_at, "
-            "loss_curve, "
+            "loss_curve, loss_of, "
             "ndr_pdr, profile, throughput"
         ),
     ),

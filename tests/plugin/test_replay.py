@@ -119,7 +119,7 @@ def test_packets_captures_and_mixes_get_the_same_verdicts_again(suite: pytest.Py
     (suite.path / "lab.yaml").write_text(testbed)
     result = suite.runpytest_subprocess("--nfv-testbed", "lab.yaml", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=2, failed=1)
-    failed = "FAIL*test_loss?mix?: class bulk: latency_p50 <= 100 ns at 1.00 kpps: 7.22 us"
+    failed = "FAIL*test_loss?mix?: class bulk: latency_p50 <= 100 ns at 1.00 kpps: 2.09 us"
     result.stdout.fnmatch_lines([failed])
     verdicts = [(each["data"]["requirement"], each["data"]["judgement"]) for each in records(suite.path, "verdict")]
     assert sorted(verdicts) == [

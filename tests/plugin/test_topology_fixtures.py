@@ -188,7 +188,7 @@ def test_a_tests_own_function_sets_up_each_build(pytester):
     causes = {
         record["test"].partition("::")[2]: record["data"]["cause"] for record in records(pytester.path, "test_end")
     }
-    assert (causes["test_fails"], causes["test_no_function"]) == ("assertion", "usage")
+    assert (causes["test_fails"], causes["test_no_function"]) == ("test", "usage")
     names = [record["data"]["name"] for record in records(pytester.path, "attachment")]
     assert names.count("configured: phy2phy") > 4
 

@@ -224,9 +224,15 @@ class OpenFlow:
             deadline_s=_DEADLINE_S + len(flows) * _FLOW_S,
         )
 
-    def command(self, name: str, bridge: str, *arguments: str, lines: Sequence[str] = ()) -> str:
-        """Run a command of ovs-ofctl, with lines for a file "-"; ArgumentError with its message where it refuses."""
-        target, stdin = f"unix:{self.socket(bridge)}", "".join(f"{line}\n" for line in lines)
+    def command(
+        self, name: str, bridge: str, *arguments: str, lines: Sequence[str] = (), ports: Mapping[str, int] | None = None
+    ) -> str:
+        """Run a command of ovs-ofctl; ArgumentError with its message where it refuses.
+
+        ``lines``: of a file "-", with the topology's names of ports; ``ports``: their numbers.
+        """
+        target = f"unix:{self.socket(bridge)}"
+        stdin = "".join(f"{with_numbers(line, ports or {})}\n" for line in lines)
         deadline_s = _DEADLINE_S + len(lines) * _FLOW_S
         try:
             return run([*self._ofctl, "-O", "OpenFlow14", name, target, *arguments], stdin=stdin, deadline_s=deadline_s)
@@ -240,13 +246,13 @@ class OpenFlow:
 
     def add_own(self, rules: BridgeRules, ofports: Mapping[str, int]) -> None:
         """Add the author's meters, groups and flows, in this order; errors as of ``command``."""
-        lines = [with_numbers(line, ofports) for line in rules.flows]
-        meters, groups = ([line for line in lines if line.startswith(kind)] for kind in ("meter=", "group_id="))
+        meters, groups = ([line for line in rules.flows if line.startswith(kind)] for kind in ("meter=", "group_id="))
         for meter in meters:
             self.command("add-meter", rules.bridge, meter)
-        for name, own in (("add-groups", groups), ("add-flows", [one for one in lines if one not in meters + groups])):
+        flows = [line for line in rules.flows if line not in meters + groups]
+        for name, own in (("add-groups", groups), ("add-flows", flows)):
             if own:
-                self.command(name, rules.bridge, "--bundle", "-", lines=own)
+                self.command(name, rules.bridge, "--bundle", "-", lines=own, ports=ofports)
 
 
 def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequence[int]]]) -> None:

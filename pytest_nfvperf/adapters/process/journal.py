@@ -102,11 +102,6 @@ def command_line(pid: int) -> str:
     return raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", errors="replace")
 
 
-def processes_tagged(tag: str) -> Iterator[ProcessId]:
-    """Every process whose environment at exec had our variable with this tag."""
-    yield from _processes(lambda process: _is_tagged(process, tag))
-
-
 def processes_of_run(tag: str, journal: Path) -> Iterator[ProcessId]:
     """Every process that a dead run left: tagged ones, and children that do not have the tag yet.
 

@@ -400,7 +400,7 @@ def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> D
         latency=_histogram(stream.get("latency")),
         latency_raw=_histogram(stream.get("latency_raw")),
         arrivals=Arrivals(**stream["due"]) if "due" in stream else None,
-        elsewhere=tuple(stream["misdirected"].items()),
+        elsewhere=tuple(stream["misdirected"].items()) if "misdirected" in stream else None,
     )
 
 
