@@ -1,4 +1,4 @@
-"""Which load a soak takes on a machine that others use, too."""
+"""Which load a soak takes on a machine that others use, too; and how it breaks off."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pytest_nfvperf.measure.soak_load import find_loads
 from pytest_nfvperf.model.measure.profile import GATE
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec
+from tests.unit.test_traffic_classes import FOUR, soaker_of
+from tests.unit.test_traffic_classes import Rig as Simulated
 from tests.unit.test_windows import ALONE, SHARED, windows
 
 WINDOWS = 100
@@ -63,3 +67,19 @@ def test_a_dut_that_loses_frames_at_the_lowest_load_is_soaked_below_its_ndr() ->
     rig = Rig(while_shared=False)
     assert loads(rig) == (NDR_FPS * 0.8,)
     assert rig.searched
+
+
+def test_a_soak_that_breaks_off_reads_its_trial_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader has real-time priority until then: it would keep it for the rest of the run."""
+    rig = Simulated(5e6)
+    started: list[Any] = []
+    start = rig.bench.generator.start_trial
+    monkeypatch.setattr(rig.bench.generator, "start_trial", lambda *of: started.append(start(*of)) or started[0])
+
+    def broken() -> None:
+        raise ValueError("of somebody else")
+
+    rig.live.deployment.check_alive = broken
+    with pytest.raises(ValueError, match="of somebody else"):
+        soaker_of(rig).run(rig.live, FOUR)
+    assert started[0].result().counts[0].sent < 10 * 100_000, "it was stopped, and has its result"

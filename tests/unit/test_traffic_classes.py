@@ -606,21 +606,6 @@ def test_a_soak_counts_the_classes():
     assert lost == {"voice": 0, "video": 400, "bulk": 0, "rest": 0}
 
 
-def test_a_soak_that_breaks_off_reads_its_trial_to_the_end(monkeypatch):
-    """The reader has real-time priority until then: it would keep it for the rest of the run."""
-    rig, started = Rig(5e6), []
-    start = rig.bench.generator.start_trial
-    monkeypatch.setattr(rig.bench.generator, "start_trial", lambda *of: started.append(start(*of)) or started[0])
-
-    def broken():
-        raise ValueError("of somebody else")
-
-    rig.live.deployment.check_alive = broken
-    with pytest.raises(ValueError, match="of somebody else"):
-        soaker_of(rig).run(rig.live, FOUR)
-    assert started[0].result().counts[0].sent < 10 * 100_000, "it was stopped, and has its result"
-
-
 def test_a_study_has_the_rate_of_each_class():
     rig = Rig(5e6)
     rig.bench.generator.class_loss = {"voice": 0.5}
