@@ -43,6 +43,7 @@ from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts, only_disturbed
+from pytest_nfvperf.model.traffic.windows import WindowState
 from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsOutages, KnowsPollers, Settling
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
@@ -260,10 +261,12 @@ class Trial:
 
     @property
     def certain_drops(self) -> int:
-        """Frames that the DUT's own rules dropped; in an invalid trial not by meters: a pause overruns buckets."""
+        """Frames that the DUT's own rules dropped; not by meters if it paused: what waited overruns buckets."""
         if self.ledger is None or not only_disturbed(self.result.invalid):
             return 0
-        return self.ledger.dropped(BY_RULE if self.result.valid else BY_FLOW)
+        windows = self.result.windows
+        paused = windows is not None and WindowState.PAUSED in windows.ends(self.result.spec.duration_s)
+        return self.ledger.dropped(BY_FLOW if paused or not self.result.valid else BY_RULE)
 
     def shows_a_fault(self) -> bool:
         """True if the DUT failed for certain, although the trial may be invalid: it dropped by rule, copied, ..."""

@@ -237,6 +237,8 @@ def test_a_vlan_between_nodes_is_in_hardware_and_tunnels_fail_with_the_reason(
         (*_, why) = flows["left"]["reasons"]
         assert why.startswith("left: rte_flow creation failed: 16 (action not supported). Failed flow: ")
         assert wanted in why
-    failed = [record["data"] for record in records(done.folder, "verdict") if record["data"]["judgement"] == "FAIL"]
-    # A ratio of rates that the machine disturbed is no failure, whatever they are.
-    assert [verdict["metric"] for verdict in failed] == ["offloaded_flows"] * len(WANTED)
+    # What a double of a NIC forwards, in software, says nothing: its rates are not asked for here.
+    verdicts = [record["data"] for record in records(done.folder, "verdict")]
+    flows_judged = [verdict["judgement"] for verdict in verdicts if verdict["metric"] == "offloaded_flows"]
+    assert sorted(flows_judged) == ["FAIL"] * len(WANTED) + ["PASS"] * (len(flows_judged) - len(WANTED))
+    assert len(flows_judged) > len(WANTED)

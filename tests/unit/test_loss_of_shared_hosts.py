@@ -16,6 +16,7 @@ from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
+from pytest_nfvperf.model.traffic.windows import LATEST_NS
 
 LOAD_FPS = 5e6
 
@@ -54,6 +55,20 @@ def test_a_host_that_shares_the_core_all_the_time_fails_nothing() -> None:
 )
 def test_what_the_duts_rules_drop_is_its_own_on_any_host(counter: str, judged: Judgement) -> None:
     point = loss_point(trial_on(shared=1.0, dropped=counter))
+    assert verdict(point, "<= 0.1 %") is judged
+
+
+@pytest.mark.parametrize(
+    ("counter", "judged"),
+    [("drop_action_of_pipeline", Judgement.FAIL), ("datapath_drop_meter", Judgement.INCONCLUSIVE)],
+)
+def test_what_waited_while_the_dut_paused_may_overrun_a_meter(counter: str, judged: Judgement) -> None:
+    trial = trial_on(shared=1.0, dropped=counter)
+    assert trial.result.windows is not None
+    (witness,) = trial.result.windows.witnesses
+    witness = replace(witness, late_ns=(2 * LATEST_NS, *witness.late_ns[1:]))
+    windows = replace(trial.result.windows, witnesses=(witness,))
+    point = loss_point(replace(trial, result=replace(trial.result, windows=windows)))
     assert verdict(point, "<= 0.1 %") is judged
 
 
