@@ -143,6 +143,7 @@ class PrivateOvn:
     """
 
     chassis = "ovn"
+    owns_flows = True  # its controller adds and removes them as it likes
 
     def __init__(
         self,
@@ -265,8 +266,6 @@ class PrivateOvn:
 
     def remove_port(self, name: str) -> None:
         self._nbctl("--wait=hv", "lsp-del", name)
-
-    owns_flows = True  # and its controller adds and removes them as it likes
 
     def flows(self) -> str:
         instance = self._built.instance
