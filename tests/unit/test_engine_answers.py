@@ -49,6 +49,8 @@ def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], v
         told = str(error)
     if told:
         assert "nfvperf-gen answered what cannot be read: " in told or "a whole number belongs there" in told
+    elif value is ... and path[0] == "streams" and path[-1] == "misdirected":  # recordings of older engines lack it
+        assert result.counts[0].misdirected is None
     elif not reasons and not {"latency", "latency_raw", "due"} & {*path}:
         assert result.counts == read(documented()).counts
 

@@ -139,7 +139,7 @@ _OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 
 
 def _fate(facts: TestFacts) -> Fate:
-    if not facts.began or facts.cause is Cause.NOT_RUN:
+    if not facts.began or (facts.cause is Cause.NOT_RUN and not (facts.errors or facts.verdicts)):
         return Fate.NOT_RUN
     if facts.cause in {Cause.USAGE, Cause.INTERNAL}:
         return Fate.USAGE if facts.cause is Cause.USAGE else Fate.INTERNAL
