@@ -81,7 +81,7 @@ def check(bench: Soaking, name: str) -> SlaCheck:
 
 
 def test_without_a_drop_flow_no_class_loses_and_all_are_as_sent(bench: Soaking, search: Search) -> None:
-    outcome = undisturbed(lambda: search.loss_at(bench.live, FOUR, LOAD, SECONDS))
+    outcome = undisturbed(lambda: search.loss_at(bench.live, FOUR, LOAD, SECONDS), bench.live.runner.context.trials)
     trial = bench.live.runner.context.trials[outcome.trials[-1]]
     assert {each.name: sum(count.intended for count in each.counts) for each in trial.result.classes} == INTENDED
     assert [each.lost for each in trial.result.classes] == [0, 0, 0, 0]
@@ -105,7 +105,7 @@ def test_a_drop_flow_on_one_class_of_four(
     bench: Soaking, search: Search, match: str, name: str, share: float, named: str
 ) -> None:
     drop(bench, match)
-    outcome = undisturbed(lambda: search.loss_at(bench.live, FOUR, LOAD, SECONDS))
+    outcome = undisturbed(lambda: search.loss_at(bench.live, FOUR, LOAD, SECONDS), bench.live.runner.context.trials)
     trial = bench.live.runner.context.trials[outcome.trials[-1]]
     dropped = next(each for each in trial.result.classes if each.name == name)
     lost = dropped.lost
@@ -151,7 +151,7 @@ def test_a_search_raises_one_class_while_another_stays_fixed(bench: Soaking, sea
 def test_eight_classes_in_both_directions_are_counted_apart(bench: Soaking, search: Search) -> None:
     mix = TrafficMix(**{f"c{n}": (Traffic(frame_size=64 + 32 * n, vlan=n), 1 / 8) for n in range(1, 9)})
     drop(bench, "dl_vlan=8")
-    outcome = undisturbed(lambda: search.loss_at(bench.live, mix, 80_000, 0.25))
+    outcome = undisturbed(lambda: search.loss_at(bench.live, mix, 80_000, 0.25), bench.live.runner.context.trials)
     trial = bench.live.runner.context.trials[outcome.trials[-1]]
     assert [sum(count.intended for count in each.counts) for each in trial.result.classes] == [5_000] * 8
     assert [each.lost for each in trial.result.classes] == [0] * 7 + [trial.result.classes[-1].offered]
