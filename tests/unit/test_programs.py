@@ -151,7 +151,7 @@ def test_a_hint_names_each_package_once() -> None:
 
 def test_what_may_be_lacking_says_what_is_lost() -> None:
     for program in (*PROGRAMS.values(), *LIBRARIES):
-        optional = program.use in (Use.KERNEL, Use.FRESH, Use.BUILDS, Use.EXTRA)
+        optional = program.use in (Use.KERNEL, Use.FRESH, Use.EXTRA)
         assert program.purpose, program.name
         assert program.lost or not optional, program.name
         assert program.package, program.name

@@ -58,6 +58,18 @@ def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Pat
     assert [path.name for path in registry.directory.iterdir()] == ["lock"]
 
 
+def test_a_pattern_removes_all_of_its_names_and_no_other(
+    registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = prefix(tmp_path / "mine")
+    for name in ("git:a", "git:b", "mine"):
+        add_version(str(place), registry, name)
+    assert main(["ovs", "remove", "git:*"]) == 0
+    assert [version.name for version in registry.all()] == ["mine"]
+    assert main(["ovs", "remove", "git:*"]) == 0, "where nothing is left, nothing is wrong"
+    assert capsys.readouterr().out == "removed git:a\nremoved git:b\n"
+
+
 def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path: Path) -> None:
     add_version(str(prefix(tmp_path / "a" / "ovs")), registry)
     other = str(prefix(tmp_path / "b" / "ovs", "3.4.0"))

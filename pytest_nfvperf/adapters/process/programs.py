@@ -23,7 +23,6 @@ class Use(StrEnum):
     TESTS = "make setup: only the project's own tests and CI call it"
     KERNEL = "make test-kernel, --nfv-virtual-time, and VNFs of kind qemu"
     FRESH = ".ci/fresh"
-    BUILDS = "nfvperf ovs add git:REVISION"
     EXTRA = "nobody: taken where it is there"
 
 
@@ -55,7 +54,7 @@ _ROUTING = "suites/routing, and what else speaks BGP"
 _OVN = "the fixtures private_ovn and ovn_bgp_agent"
 _BUILD = "to build the embedded generator"
 _FUNCTIONS = "nfvperf profile"
-_FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION"
+_FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION, nfvperf bisect"
 _GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
 _TWO_MACHINES = "python -m benchmarks two-machines"
 _OTHER_MACHINES = f"tests of nodes on other machines, {_TWO_MACHINES}"
@@ -125,15 +124,16 @@ _PROGRAMS = (
     Program("jq", "jq", "the documents' examples read evidence with it", Use.TESTS),
     Program("git", "git", "a fresh clone; Open vSwitch at a revision", Use.TESTS),
     Program("make", "make", "the README's commands; Open vSwitch at a revision", Use.TESTS),
-    Program("autoreconf", "autoconf", _FROM_GIT, Use.BUILDS, _OVS_BUILDS),
-    Program("automake", "automake", _FROM_GIT, Use.BUILDS, _OVS_BUILDS),
-    Program("libtoolize", "libtool", _FROM_GIT, Use.BUILDS, _OVS_BUILDS),
+    Program("autoreconf", "autoconf", _FROM_GIT, lost=_OVS_BUILDS),
+    Program("automake", "automake", _FROM_GIT, lost=_OVS_BUILDS),
+    Program("libtoolize", "libtool", _FROM_GIT, lost=_OVS_BUILDS),
     Program("ccache", "ccache", "to compile less of a second revision", Use.EXTRA, "time"),
     Program("bash", "bash", ".ci/run", Use.TESTS),
     Program("grep", "grep", ".ci/run and the gates beside it", Use.TESTS),
     Program("find", "findutils", ".ci/left-behind", Use.TESTS),
     Program("sed", "sed", "make help", Use.TESTS),
     Program("touch", "coreutils", "make setup", Use.TESTS),
+    Program("rm", "coreutils", "make wheel", Use.TESTS),
     Program("dirname", "coreutils", ".ci/run", Use.TESTS),
     Program("pgrep", "procps", ".ci/left-behind", Use.TESTS),
     Program("localedef", "libc-bin", "locales for tests to run in", Use.TESTS),

@@ -78,8 +78,8 @@ def check_version(node: str, host: FarHost) -> None:
     if there != __version__:
         raise ConfigError(
             f"pytest-nfvperf is {there} on {host}, and {__version__} here: both ends must be the same. Install "
-            f"{__version__} there ({host.python} -m pip install pytest-nfvperf=={__version__}), or name another "
-            "interpreter by 'python'",
+            f"{__version__} there ({host.python} -m pip install --find-links DIR pytest-nfvperf=={__version__}, where "
+            "DIR has the wheel), or name another interpreter by 'python'",
             key=f"nodes.{node}.python",
         )
 

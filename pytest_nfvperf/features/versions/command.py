@@ -6,6 +6,7 @@ import argparse
 import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
+from fnmatch import filter as filter_names
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ def _add_parser(commands: Commands) -> None:
     verifying.add_argument("names", metavar="NAME", nargs="*", help="default: every version that is kept")
     verifying.set_defaults(command=_verify)
     removing = own.add_parser("remove", help="forget a version, and remove its files where nfvperf made them")
-    removing.add_argument("names", metavar="NAME", nargs="+")
+    removing.add_argument("names", metavar="NAME", nargs="+", help="or a pattern: 'git:*' for every revision")
     removing.set_defaults(command=_remove)
 
 
@@ -209,8 +210,9 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _remove(arguments: argparse.Namespace) -> int:
     registry = Registry()
     for name in arguments.names:
-        registry.remove(name)
-        print(f"removed {name}")
+        for each in filter_names([kept.name for kept in registry.all()], name) if "*" in name else [name]:
+            registry.remove(each)
+            print(f"removed {each}")
     return 0
 
 
