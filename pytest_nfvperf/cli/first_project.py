@@ -1,4 +1,4 @@
-"""``nfvperf init``: write a first acceptance project: fixtures, a suite with its SLA, this machine as testbed, CI."""
+"""``nfvperf init``: write a first acceptance project, or the CI files of a gate for a tree of Open vSwitch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _RECIPES = Path(pytest_nfvperf.__file__).parent / "docs" / "examples" / "ci"
 CI_FILES = {
-    "github": {".github/workflows/datapath.yml": "github.yml"},
-    "gitlab": {".gitlab-ci.yml": "gitlab-ci.yml"},
-    "jenkins": {"Jenkinsfile": "Jenkinsfile"},
-    "zuul": {".zuul.yaml": "zuul-gate-jobs.yaml", "playbooks/datapath.yaml": "zuul-gate.yaml"},
+    "suites": {
+        "github": {".github/workflows/datapath.yml": "github.yml"},
+        "gitlab": {".gitlab-ci.yml": "gitlab-ci.yml"},
+        "jenkins": {"Jenkinsfile": "Jenkinsfile"},
+        "zuul": {".zuul.yaml": "zuul-gate-jobs.yaml", "playbooks/datapath.yaml": "zuul-gate.yaml"},
+    },
+    "ovs-tree": {
+        "github": {".github/workflows/datapath.yml": "github-ovs-tree.yml"},
+        "gitlab": {".gitlab-ci.yml": "gitlab-ovs-tree.yml"},
+        "jenkins": {"Jenkinsfile": "Jenkinsfile-ovs-tree"},
+        "zuul": {".zuul.yaml": "zuul-ovs-tree-jobs.yaml", "playbooks/datapath.yaml": "zuul-ovs-tree.yaml"},
+    },
 }
-"""By system: each file where the system looks for it, and the recipe of the documents that it is."""
+"""By what the gate is for, and by system: each file where the system looks for it, and its recipe in the documents."""
 _TESTBED = "testbed.yaml"
 _INI = """[pytest]
 testpaths = suites
@@ -67,13 +75,37 @@ def write_project(target: Path, ci: str = "github") -> str:
 
     Args:
         target: the directory. Files of other names may be in it.
-        ci: a key of ``CI_FILES``.
+        ci: a system of ``CI_FILES``.
 
     Raises:
         ConfigError: a file exists already, or the directory cannot be written. Nothing was written in the first case.
     """
     testbed, missing = _testbed_of_this_machine()
-    files = _files(testbed, ci)
+    lines = [_write(target, _files(testbed, ci))]
+    lines.append("The gate tests the OVS that its runner has installed. For a tree of OVS: init --for ovs-tree")
+    if missing:
+        lines += ["This machine cannot measure yet:", *(f"  {line}" for line in missing)]
+        lines.append("set it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build")
+    enter = "" if target.resolve() == Path.cwd() else f"cd {target} && "
+    return "\n".join([*lines, f"run: {enter}pytest{' --nfv-plan' if missing else ''}"])
+
+
+def write_ovs_gate(target: Path, ci: str) -> str:
+    """Write the CI files of a gate that compares each change of an Open vSwitch tree with what it is based on.
+
+    Raises:
+        ConfigError: no tree of Open vSwitch; or as of ``write_project``.
+    """
+    if not (target / "vswitchd/ovs-vswitchd.c").is_file():
+        raise ConfigError(f"{target} is no tree of Open vSwitch: it has no vswitchd/ovs-vswitchd.c")
+    recipes = _recipes("ovs-tree", ci)
+    return (
+        f"{_write(target, recipes)}\nThe gate builds and runs the code of each change as root, on the runner.\n"
+        f"Read in {next(iter(recipes))} for whom that is safe, and what the runner needs."
+    )
+
+
+def _write(target: Path, files: Mapping[str, str]) -> str:
     there = [name for name in files if os.path.lexists(target / name)]
     if there:
         raise ConfigError(f"{target} has {listed(there)} already, and nothing is replaced: choose another directory")
@@ -83,12 +115,7 @@ def write_project(target: Path, ci: str = "github") -> str:
             (target / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write the project to {target}: {error}") from error
-    enter = "" if target.resolve() == Path.cwd() else f"cd {target} && "
-    lines = [f"wrote to {target}: {listed(files)}"]
-    if missing:
-        lines += ["This machine cannot measure yet:", *(f"  {line}" for line in missing)]
-        lines.append("set it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build")
-    return "\n".join([*lines, f"run: {enter}pytest{' --nfv-plan' if missing else ''}"])
+    return f"wrote to {target}: {listed(files)}"
 
 
 def _testbed_of_this_machine() -> tuple[str, list[str]]:
@@ -111,7 +138,11 @@ def _files(testbed: str, ci: str) -> Mapping[str, str]:
         "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n" if testbed else ""),
         "suites/first/test_first.py": _SUITE,
         "suites/first/sla.yaml": _SLA,
-        **{place: (_RECIPES / recipe).read_text(encoding="utf-8") for place, recipe in CI_FILES[ci].items()},
+        **_recipes("suites", ci),
         ".gitignore": _IGNORED,
     }
     return {**files, _TESTBED: testbed} if testbed else files
+
+
+def _recipes(purpose: str, ci: str) -> Mapping[str, str]:
+    return {place: (_RECIPES / recipe).read_text(encoding="utf-8") for place, recipe in CI_FILES[purpose][ci].items()}

@@ -84,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
     first = _add(commands, "init", _init, "write a first acceptance project that passes at once; replaces no file")
     first.add_argument("directory", type=path_like, metavar="DIR", help="where; `.` for this directory")
+    what = "a project with suites of its own, or a gate for a tree of Open vSwitch: it builds and compares each change"
+    first.add_argument("--for", dest="purpose", choices=("suites", "ovs-tree"), default="suites", help=what)
     systems = ("github", "gitlab", "jenkins", "zuul")
     first.add_argument("--ci", choices=systems, default="github", help="the CI's recipe (default: %(default)s)")
     planning = _add(commands, "plan", plan, "list the trials of a run and the time they take; sends nothing")
@@ -146,9 +148,10 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.cli.first_project import write_project  # noqa: PLC0415
+    from pytest_nfvperf.cli.first_project import write_ovs_gate, write_project  # noqa: PLC0415
 
-    print(write_project(arguments.directory, arguments.ci))
+    write = write_project if arguments.purpose == "suites" else write_ovs_gate
+    print(write(arguments.directory, arguments.ci))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -88,8 +89,8 @@ def test_a_gate_ends_with_the_runs_status_and_tells_why(system: str, badge: str,
 
 def steps_of(name: str) -> dict[str, str]:
     """The shell of each named step of a workflow."""
-    (job,) = recipe(name)["jobs"].values()
-    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+    steps = [step for job in recipe(name)["jobs"].values() for step in job["steps"]]
+    return {step["name"]: step["run"] for step in steps if "run" in step}
 
 
 def shell(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -129,15 +130,20 @@ def zuul_tasks(tasks: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def zuul_blocks(case: str) -> list[str]:
-    plays = [yaml.safe_load((RECIPES / f"zuul-{name}.yaml").read_text()) for name in ("set-up", case, "results")]
+    names = ("ovs-tree",) if case == "ovs-tree" else ("set-up", case, "results")
+    plays = [yaml.safe_load((RECIPES / f"zuul-{name}.yaml").read_text()) for name in names]
     return [text for (play,) in plays for text in zuul_tasks(play["tasks"])]
 
 
 BLOCKS = {"github": github_blocks, "gitlab": gitlab_blocks, "jenkins": jenkins_blocks, "zuul": zuul_blocks}
 RUN_BY = {"github": "bash -e -c", "gitlab": "bash -e -o pipefail -c", "jenkins": "sh -xe -c", "zuul": "/bin/bash -c"}
 CASES = ("ovs-tree", "vendor", "lab")
-ZUUL_GATE = {place for place in CI_FILES["zuul"] if place.startswith("playbooks/")}
-ZUUL_CASES = {f"playbooks/{path.name}" for path in RECIPES.glob("zuul-*.yaml") if not path.name.startswith("zuul-gate")}
+ZUUL_GATE = {place for place in CI_FILES["suites"]["zuul"] if place.startswith("playbooks/")}
+ZUUL_CASES = {
+    f"playbooks/{path.name}"
+    for path in RECIPES.glob("zuul-*.yaml")
+    if not path.name.startswith(("zuul-gate", "zuul-ovs-tree"))
+}
 TOOL = """#!/bin/sh
 echo "${0##*/} $*" >> notes
 case "$*" in
@@ -165,7 +171,7 @@ def a_tree(root: Path) -> list[str]:
     git("-C", "history", "switch", "--quiet", "--orphan", "acceptance-history")
     git("-C", "history", "commit", "--quiet", "--allow-empty", "--message", "Begin")
     git("-C", "history", "push", "--quiet", "--set-upstream", "origin", "acceptance-history")
-    for name in ("bin/python3", *(f".venv/bin/{tool}" for tool in ("python", "pip", "nfvperf", "pytest"))):
+    for name in ("bin/python3", "bin/gh", *(f".venv/bin/{tool}" for tool in ("python", "pip", "nfvperf", "pytest"))):
         tool = root / name
         tool.parent.mkdir(parents=True, exist_ok=True)
         tool.write_text(TOOL)
@@ -176,8 +182,9 @@ def a_tree(root: Path) -> list[str]:
 def run_recipe(root: Path, system: str, case: str, fails: str = "nothing") -> tuple[list[int], list[str]]:
     """Run the shell of a recipe as its system does; return each block's status, and what was called, each once."""
     environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}", "FAILS": fails}
-    environment |= {"GITHUB_ENV": "env", "GITHUB_STEP_SUMMARY": "summary.md", "GITHUB_BASE_REF": "main"}
+    environment |= {"GITHUB_ENV": "env", "GITHUB_STEP_SUMMARY": "step.md", "GITHUB_BASE_REF": "main"}
     environment |= {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "CHANGE_TARGET": "main"}
+    environment |= {"NFVPERF_WHEELS": "/the/wheels", "COMMENTS": "comments", "COMMENT": "comment"}
     environment |= {"BRANCH": "main", "UPSTREAM": ".", "GIT_URL": "remote", "HISTORY_URL": "remote", "OUTPUT": "out"}
     environment |= {"TESTBED": "" if case == "ovs-tree" else "lab.yaml", "SLA": "sla.yaml", "NAME": "cx6"}
     (root / "env").touch()
@@ -189,6 +196,7 @@ def run_recipe(root: Path, system: str, case: str, fails: str = "nothing") -> tu
         assert done.returncode in (0, 1), done.stdout + done.stderr
         statuses.append(done.returncode)
     calls = (root / "notes").read_text().replace("from-nfvperf", "acceptance").replace(",history]", "]")
+    calls = "\n".join(line for line in calls.splitlines() if not line.startswith("gh "))
     return statuses, list(dict.fromkeys(calls.splitlines()))
 
 
@@ -199,6 +207,7 @@ MEASURES = {
         "nfvperf ovs add git:{base} --source .",
         "nfvperf ovs add git:{change} --source .",
         f"nfvperf compare base=git:{{base}} change=git:{{change}} -- {RATES} -k test_ndr_pdr and 64 {KEEPS}",
+        "nfvperf ovs remove git:*",
     ),
     "vendor": (
         f"pytest {SUITES}/nic {RATES} {LAB} --nfv-sla sla.yaml --nfv-profile gate {KEEPS} --junitxml junit.xml",
@@ -211,7 +220,7 @@ MEASURES = {
 DOCTOR = {"ovs-tree": "nfvperf doctor", "vendor": "nfvperf doctor --testbed lab.yaml"}
 SETS_UP = (
     "python3 -m venv .venv",
-    "pip install --quiet pytest-nfvperf[charts,xdist]",
+    "pip install --quiet --find-links /the/wheels pytest-nfvperf[charts,xdist]",
     f"python -m {setup.__spec__.name}",
     "nfvperf build",
     "nfvperf suites --copy acceptance",
@@ -226,6 +235,7 @@ def test_a_recipe_measures_the_same_on_each_system(system: str, case: str, pytes
     base, change = a_tree(pytester.path)
     statuses, calls = run_recipe(pytester.path, system, case)
     assert set(statuses) == {0}
+    calls = [call.removesuffix(" --junitxml junit.xml") for call in calls] if case == "ovs-tree" else calls
     expected = [call.format(base=base, change=change) for call in MEASURES[case]]
     assert [call for call in calls if call in expected] == expected
     assert sorted(set(calls) - set(expected)) == sorted({*SETS_UP, DOCTOR.get(case, DOCTOR["vendor"])})
@@ -240,13 +250,17 @@ def test_a_recipe_measures_the_same_on_each_system(system: str, case: str, pytes
 @pytest.mark.parametrize("system", list(BLOCKS))
 @pytest.mark.parametrize(("case", "fails"), [("ovs-tree", "compare "), ("vendor", "history check"), ("lab", "doctor")])
 def test_a_recipe_fails_where_a_step_of_it_fails(system: str, case: str, fails: str, pytester: pytest.Pytester) -> None:
-    """A change that is slower, a figure that became worse, a machine that is not ready."""
+    """A change that is slower, a figure that became worse, a machine that is not ready. Builds go all the same."""
     a_tree(pytester.path)
-    statuses, _ = run_recipe(pytester.path, system, case, fails)
+    statuses, calls = run_recipe(pytester.path, system, case, fails)
     assert sorted(statuses) == [0] * (len(statuses) - 1) + [1]
+    assert ("nfvperf ovs remove git:*" in calls) == (case == "ovs-tree")
 
 
-@pytest.mark.parametrize(("file", "playbooks"), [("zuul.yaml", ZUUL_CASES), ("zuul-gate-jobs.yaml", ZUUL_GATE)])
+@pytest.mark.parametrize(
+    ("file", "playbooks"),
+    [("zuul.yaml", ZUUL_CASES), ("zuul-gate-jobs.yaml", ZUUL_GATE), ("zuul-ovs-tree-jobs.yaml", ZUUL_GATE)],
+)
 def test_zuul_has_a_job_for_each_playbook(file: str, playbooks: set[str]) -> None:
     listed = yaml.safe_load((RECIPES / file).read_text())
     jobs = {each["job"]["name"]: each["job"] for each in listed if "job" in each}
@@ -265,13 +279,91 @@ def test_an_ovs_tree_fails_if_the_change_is_slower_and_shows_the_table(pytester:
     (pytester.path / "mine").rename(pytester.path / "acceptance/suites/throughput")
     (pytester.path / ".venv").symlink_to(Path(sys.prefix))
     steps = steps_of("github-ovs-tree.yml")
-    done = shell(steps["Compare"], SIDES="base=installed slow=installed")
+    *_, compare = steps["Build both commits, and compare"].splitlines()
+    done = shell(re.sub(r'"base=\S+" "change=\S+"', "base=installed slow=installed", compare))
     assert done.returncode == 1, done.stdout + done.stderr
     assert shell(steps["Summary"], GITHUB_STEP_SUMMARY="step.md").returncode == 0
     table = (pytester.path / "step.md").read_text()
     assert table == (pytester.path / "summary.md").read_text()
     assert "| ❌ |" in table
     assert re.search(r"\| slow \| forwarding rate \|.* Mpps \| 0\.8\d+ \(.*\) \|.*\| \*\*slower\*\* \|", table), table
+
+
+GH = """#!/usr/bin/env python3
+import json, os, pathlib, subprocess, sys
+
+place, words = pathlib.Path("comments.json"), sys.argv[2:]
+there = json.loads(place.read_text())
+paths = [word for word in words if word.startswith("repos/")]
+bodies = [word.removeprefix("body=@") for word in words if word.startswith("body=@")]
+if "--jq" in words:
+    jq = ["jq", "--raw-output", words[words.index("--jq") + 1]]
+    print(subprocess.run(jq, input=place.read_text(), capture_output=True, text=True, check=True).stdout, end="")
+elif "--method" in words:
+    (edited,) = [each for each in there if paths == [f"repos/o/ovs/issues/comments/{each['id']}"]]
+    edited["body"] = pathlib.Path(*bodies).read_text()
+else:
+    assert paths == ["repos/o/ovs/issues/7/comments"]
+    text = pathlib.Path(*bodies).read_text()
+    there.append({"id": 100 + len(there), "user": {"type": "Bot"}, "body": text})
+place.write_text(json.dumps(there))
+"""
+"""Stands in for GitHub's command line and the comments of one pull request."""
+
+
+def test_a_pull_request_has_one_comment_which_each_push_edits(pytester: pytest.Pytester) -> None:
+    """Steps: two pushes, among comments of a person who quotes ours and of another workflow."""
+    others = [
+        {"id": 1, "user": {"type": "User"}, "body": "<!-- datapath comparison -->\nquoted"},
+        {"id": 2, "user": {"type": "Bot"}, "body": "of another workflow"},
+    ]
+    comments = pytester.path / "comments.json"
+    comments.write_text(json.dumps(others))
+    gh = pytester.path / "bin/gh"
+    gh.parent.mkdir()
+    gh.write_text(GH)
+    gh.chmod(0o755)
+    step = recipe("github-ovs-tree.yml")["jobs"]["comment"]["steps"][-1]
+    names = {"github.repository": "o/ovs", "github.event.number": "7", "github.token": "t"}
+    environment = {
+        name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: names[found[1]], text) for name, text in step["env"].items()
+    }
+    for summary in ("slower", "same"):
+        (pytester.path / "summary.md").write_text(f"{summary}\n")
+        done = shell(step["run"], PATH=f"{gh.parent}:{os.environ['PATH']}", **environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        *left, ours = json.loads(comments.read_text())
+        assert left == others
+        assert ours["body"] == f"<!-- datapath comparison -->\n{summary}\n"
+
+
+def test_no_code_of_a_pull_request_meets_a_token_that_may_write() -> None:
+    workflow = recipe("github-ovs-tree.yml")
+    compare, comment = workflow["jobs"]["compare"], workflow["jobs"]["comment"]
+    assert (workflow["permissions"], compare.get("permissions")) == ({"contents": "read"}, None)
+    assert compare["steps"][0]["with"]["persist-credentials"] is False
+    assert comment["permissions"] == {"pull-requests": "write"}
+    assert "self-hosted" not in comment["runs-on"]
+    assert [step for step in comment["steps"] if "checkout" in step.get("uses", "")] == []
+
+
+PLAYBOOKS = [f"zuul-{name}.yaml" for name in ("gate", "lab", "ovs-tree", "results", "set-up", "vendor")]
+NIGHTLY = [*PLAYBOOKS, "Containerfile", "github-vendor.yml", "gitlab-vendor.yml", "Jenkinsfile-vendor"]
+"""Recipes that run no proposed change by themselves."""
+OWN_BRANCHES = {
+    "github": "github.event.pull_request.head.repo.full_name == github.repository",
+    "gitlab": "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_PROJECT_ID",
+}
+
+
+@pytest.mark.parametrize("name", sorted({path.name for path in RECIPES.iterdir()} - set(NIGHTLY)))
+def test_a_recipe_that_runs_proposed_changes_says_for_whom_that_is_safe(name: str) -> None:
+    text = (RECIPES / name).read_text()
+    assert re.search(
+        r"^(#|//) (For whom: |.*for whom that is safe, see docs/tutorial/a-ci-gate\.md)", text, re.MULTILINE
+    )
+    system = re.split(r"[.-]", name)[0]
+    assert system not in OWN_BRANCHES or OWN_BRANCHES[system] in text, "forks are left out"
 
 
 def test_the_action_runs_pytest_as_it_is_told_and_shows_the_result(pytester: pytest.Pytester) -> None:

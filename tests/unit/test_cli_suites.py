@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from toy_ovs import repository
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine.check import CheckState
@@ -68,16 +69,41 @@ def test_doctor_uses_the_terminals_width(monkeypatch, capsys):
 
 
 def test_a_first_project_has_the_recipe_of_its_ci(tmp_path, capsys):
-    for ci, recipes in first_project.CI_FILES.items():
+    for ci, recipes in first_project.CI_FILES["suites"].items():
         assert main(["init", str(tmp_path / ci), "--ci", ci]) == 0
         for place, recipe in recipes.items():
             assert (tmp_path / ci / place).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
         shown = capsys.readouterr().out
         assert f"wrote to {tmp_path / ci}: conftest.py, pytest.ini, suites/first/test_first.py, " in shown
+        assert "The gate tests the OVS that its runner has installed. For a tree of OVS: init --for ovs-tree\n" in shown
         assert f"run: cd {tmp_path / ci} && pytest" in shown
     with pytest.raises(SystemExit):
         main(["init", str(tmp_path / "x"), "--ci", "none"])
-    assert f"(choose from {', '.join(map(repr, first_project.CI_FILES))})" in capsys.readouterr().err
+    assert f"(choose from {', '.join(map(repr, first_project.CI_FILES['suites']))})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ci", first_project.CI_FILES["ovs-tree"])
+def test_a_gate_of_an_ovs_tree_is_the_recipe_and_nothing_else(ci, tmp_path, capsys):
+    tree = repository(tmp_path / "ovs")
+    before = {path for path in tree.rglob("*") if path.is_file()}
+    assert main(["init", str(tree), "--for", "ovs-tree", "--ci", ci]) == 0
+    written = {str(path.relative_to(tree)): path for path in tree.rglob("*") if path.is_file() and path not in before}
+    recipes = first_project.CI_FILES["ovs-tree"][ci]
+    assert set(written) == set(recipes)
+    for place, recipe in recipes.items():
+        assert written[place].read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
+    shown = capsys.readouterr().out
+    first = next(iter(recipes))
+    assert f"Read in {first} for whom that is safe, and what the runner needs." in shown
+    assert "For whom: " in written[first].read_text()
+
+
+def test_a_gate_of_an_ovs_tree_is_not_written_elsewhere(tmp_path, capsys):
+    assert main(["init", str(tmp_path), "--for", "ovs-tree"]) == 1
+    assert capsys.readouterr().err == (
+        f"nfvperf: {tmp_path} is no tree of Open vSwitch: it has no vswitchd/ovs-vswitchd.c\n"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_first_project_replaces_nothing_and_says_which_file_is_there(tmp_path, capsys):
