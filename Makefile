@@ -7,6 +7,7 @@
 # make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (over half an hour)
 # make coverage   the same set-up; what make test reaches of the package, lines and branches (ARGS=test-all: of all)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
+# make wheel  the package in dist/, for machines without a clone: pip install --find-links dist 'pytest-nfvperf[charts]'
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
 
@@ -27,7 +28,7 @@ guest   = @$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests && \
           $(BIN)/python -m pytest tests/kernel -m "$(1)" $(ARGS)
 
 .PHONY: run smoke test test-all test-rest test-daily test-kernel test-kernel-all test-kernel-daily test-lab
-.PHONY: bench coverage docs lint ruff ruff-format mypy setup doctor clean help
+.PHONY: bench coverage docs wheel lint ruff ruff-format mypy setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -80,6 +81,14 @@ $(VENV)/.docs: pyproject.toml $(STAMP)
 	@echo "docs: installing mkdocs and mkdocs-material into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
+
+# What a build before this one left in build/ would go into the wheel, too.
+wheel:
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@rm -rf build dist/pytest_nfvperf-*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build
+	@echo "wheel: $$(ls dist/*.whl)"
 
 lint: ruff ruff-format mypy
 

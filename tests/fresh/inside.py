@@ -21,10 +21,9 @@ from tests.fresh.roots import cache_directory
 
 ROOT = Path("/mnt")
 """Where the new root is mounted, in this namespace only."""
-TREE = "root/tree"
+TREE = "root/nfvperf"
 PROJECT = "root/datapath"
-"""The empty directory in which the tutorial begins."""
-_WHEELS = "root/wheels"
+"""The empty directory beside the clone, in which the tutorial begins."""
 _SIZE = "size=8g"
 _COPIED = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
 """How this machine reaches its package registries, where it has them."""
@@ -38,7 +37,6 @@ def main(words: Sequence[str]) -> int:
     release, asked, archive, *bare = words
     what = asked.split(",")
     _timed(release, "lay the root out", lambda: _lay_out(release, Path(archive)))
-    _checked("git", "clone", "--quiet", f"file://{Path.cwd()}", str(ROOT / TREE))
     passed = []
     if what != ["tutorial"]:
         if not _timed(release, "make setup", lambda: _inside(["make", "setup"]) == 0):
@@ -50,29 +48,17 @@ def main(words: Sequence[str]) -> int:
 
 
 def _tutorial_passes(release: str, archive: Path) -> bool:
-    """Run the tutorial in a root that has nothing, with this tree's wheel in place of the index's package."""
-    _run("python3", "-m", "venv", "/root/builder")
-    _run("/root/builder/bin/pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", f"/{_WHEELS}", ".")
-    (built,) = (ROOT / _WHEELS).iterdir()
-    wheel = built.read_bytes()
+    """Run the tutorial in a root that has nothing but a clone of this tree."""
     _checked("umount", "--recursive", "--lazy", str(ROOT))
     _lay_out(release, archive)
-    (ROOT / _WHEELS).mkdir()
-    (ROOT / _WHEELS / built.name).write_bytes(wheel)
     (ROOT / PROJECT).mkdir()
     # all(): a command needs those before it
     written = all(_timed(release, step.name, partial(_passes, step, PROJECT)) for step in tutorial_steps())
     return written and (ROOT / PROJECT / "reports/latest/report.html").is_file()
 
 
-def _run(*command: str) -> None:
-    """Run it in the clone; CalledProcessError if it fails."""
-    if status := _inside(command):
-        raise subprocess.CalledProcessError(status, command)
-
-
 def _lay_out(release: str, archive: Path) -> bool:
-    """The root, this machine's /proc, /sys and /dev in it, and what was downloaded before."""
+    """The root, this machine's /proc, /sys and /dev in it, a clone of this tree, and what was downloaded before."""
     _checked("mount", "-t", "tmpfs", "-o", _SIZE, "nfvperf-fresh", str(ROOT))
     _checked("tar", "--extract", "--numeric-owner", f"--file={archive}", f"--directory={ROOT}")
     for name in ("proc", "sys", "dev"):
@@ -85,6 +71,7 @@ def _lay_out(release: str, archive: Path) -> bool:
     for place in map(Path, os.environ.get("PIP_FIND_LINKS", "").split()):
         if place.is_dir():
             _bind(place, ROOT / place.relative_to("/"))
+    _checked("git", "clone", "--quiet", f"file://{Path.cwd()}", str(ROOT / TREE))
     return True
 
 
@@ -132,8 +119,6 @@ def _inside(command: Sequence[str], directory: str = TREE) -> int:
     """Run it in the root, in a directory there; its exit status. What ended below it is reaped, too."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     env |= {"PATH": _PATH, "HOME": "/root"}
-    if (ROOT / _WHEELS).is_dir():
-        env["PIP_FIND_LINKS"] = f"{env.get('PIP_FIND_LINKS', '')} /{_WHEELS}"
     chroot = ["chroot", str(ROOT), "env", "-C", f"/{directory}", *command]
     child = subprocess.Popen(chroot, env=env, stdin=subprocess.DEVNULL)
     while True:

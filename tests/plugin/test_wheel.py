@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -75,11 +77,19 @@ THOROUGH = pytest.mark.thorough("a clean environment with all packages takes a m
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This tree as it is, what is not committed included."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "site", "reports")
+    return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("beside") / "nfvperf", symlinks=True, ignore=left_out))
+
+
+@pytest.fixture(scope="module")
+def installed(clone: Path) -> Path:
     """A directory in which the tutorial's commands have been run, up to those that set the machine up."""
-    directory = tmp_path_factory.mktemp("tutorial")
-    for command in tutorial_commands()[:3]:
-        done = shell(command, directory, PIP_FIND_LINKS=str(wheel.parent), PIP_QUIET="1")
+    directory = clone.parent / "datapath"
+    directory.mkdir()
+    for command in tutorial_commands()[:4]:
+        done = shell(command, directory, PIP_QUIET="1")
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return directory
 
@@ -106,7 +116,7 @@ def test_the_tutorial_leads_to_a_green_and_a_red_gate_in_ten_commands(installed,
     environment = {"PYTEST_ADDOPTS": "-p simulated", "PYTHONPATH": str(tmp_path)}
 
     ends = {}
-    for number, command in enumerate(commands[3:], 4):
+    for number, command in enumerate(commands[4:], 5):
         done = shell(command, installed, **environment)
         ends[number] = (command.split("/")[-1].partition(" ")[0], done.returncode)
         text = done.stdout + done.stderr
@@ -166,3 +176,62 @@ def test_a_suite_outside_the_tree_runs_on_the_wheel(installed, tmp_path):
                  cwd=tmp_path / "acceptance")  # fmt: skip
     assert "suites/routing/" in packed or "suites/throughput/" in packed
     assert "usage: nfvperf" in run(nfvperf, "--help", cwd=tmp_path)
+
+
+def documented_installs() -> dict[str, str]:
+    """By page or recipe: the commands that install the package, in a shell block, a recipe or the action."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "action.yml", *(ROOT / "docs").rglob("*")]
+    found = {}
+    for page in (page for page in pages if page.is_file() and page.suffix not in {".png", ".svg", ".css", ".js"}):
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if page.suffix == ".md" else [text]
+        lines = [line.strip() for block in blocks for line in block.splitlines()]
+        commands = [line for line in lines if "pip install " in line and re.search(r"pytest-nfvperf\[|PACKAGE", line)]
+        found |= {f"{page.relative_to(ROOT)}: {number}": command for number, command in enumerate(commands)}
+    return found
+
+
+def test_every_document_installs_from_the_wheel() -> None:
+    """The package is in no index. An extra of an installed one, in the text of a page, is another matter."""
+    found = documented_installs()
+    assert {"README.md: 0", "docs/tutorial/ten-commands.md: 0", "action.yml: 0"} <= set(found)
+    assert len(found) > 15
+    assert [place for place, command in found.items() if "--find-links" not in command] == []
+
+
+@THOROUGH
+@pytest.mark.parametrize("wheels", ["", "dist"], ids=["its own tree", "a folder of wheels"])
+def test_the_action_installs(clone, installed, tmp_path, wheels):
+    """Its set-up, but what changes the machine: with the wheel that `make wheel` wrote, and without one."""
+    step = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"][0]["run"]
+    text, _, _ = step.partition(".venv/bin/python -m pytest_nfvperf.adapters.host.setup")
+    if not wheels:
+        shutil.rmtree(clone / "dist")
+    place = str(clone / wheels) if wheels else ""
+    alone = {"NFVPERF_WHEELS": place, "GITHUB_ACTION_PATH": str(clone), "PACKAGE": "pytest-nfvperf[charts,xdist]"}
+    installs_the_wheel(f"set -e\n{text}", tmp_path, **alone)
+
+
+@THOROUGH
+@pytest.mark.parametrize("place", ["README.md: 0", "docs/examples/ci/github.yml: 0"])
+def test_a_documents_install_takes_the_wheel(clone, installed, tmp_path, place):
+    (tmp_path / "dist").symlink_to(clone / "dist")
+    command = documented_installs()[place]
+    made = "" if "-m venv" in command else "python3 -m venv .venv && "
+    installs_the_wheel(f"{made}{command}", tmp_path, NFVPERF_WHEELS=str(clone / "dist"))
+
+
+def installs_the_wheel(command: str, directory: Path, **environment: str) -> None:
+    """Run it; what the package needs is left out, which `installed` has with the same command."""
+    done = shell(command, directory, PIP_NO_DEPS="1", **environment)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    python = str(directory / ".venv/bin/python")
+    where = run(python, "-c", "import pytest_nfvperf as p; print(p.__file__, p.__version__)", cwd=directory)
+    assert where.startswith(f"{directory}/.venv/lib/"), where
+
+
+@THOROUGH
+def test_an_extra_of_the_installed_package_needs_no_wheel(installed):
+    """What pages and messages say: pip takes the package that is there. Without an index it would find none."""
+    done = shell(".venv/bin/pip install --no-index 'pytest-nfvperf[charts]'", installed, PIP_FIND_LINKS="")
+    assert done.returncode == 0, done.stdout + done.stderr
