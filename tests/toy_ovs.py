@@ -35,7 +35,7 @@ echo "$@" >> configured.log
 tree=$(dirname "$0")
 cat > Makefile <<END
 all:
-	test ! -e $tree/broken
+	test ! -e $tree/broken || { cat $tree/broken; exit 1; }
 	echo built >> made.log
 install:
 	$tree/install.sh \$(DESTDIR)/nfvperf-ovs
@@ -56,7 +56,7 @@ echo '{}' > "$1/share/openvswitch/vswitch.ovsschema"
 def buildable(place: Path) -> Path:
     """A tree like Open vSwitch's that is built at once: two commits, 3.3.0 and 3.4.0.
 
-    A file ``broken`` keeps it from being built; a file ``rate`` is installed.
+    A file ``broken`` keeps it from being built, and make says its text; a file ``rate`` is installed.
     """
     tree = repository(place)
     (tree / "boot.sh").write_text("#!/bin/sh\necho booted >> boot.log\ncp configure.in configure\nchmod +x configure\n")

@@ -31,6 +31,7 @@ CI_FILES = {
     },
 }
 """By what the gate is for, and by system: each file where the system looks for it, and its recipe in the documents."""
+_EXTRA_DIST = "\nEXTRA_DIST = \\\n"
 _TESTBED = "testbed.yaml"
 _INI = """[pytest]
 testpaths = suites
@@ -99,8 +100,15 @@ def write_ovs_gate(target: Path, ci: str) -> str:
     if not (target / "vswitchd/ovs-vswitchd.c").is_file():
         raise ConfigError(f"{target} is no tree of Open vSwitch: it has no vswitchd/ovs-vswitchd.c")
     recipes = _recipes("ovs-tree", ci)
+    written = _write(target, recipes)
+    makefile = target / "Makefile.am"
+    text = makefile.read_text(encoding="utf-8") if makefile.is_file() else ""
+    if _EXTRA_DIST in text:  # make of Open vSwitch fails if a file is in git and not in the distribution
+        ours = "".join(f"\t{place} \\\n" for place in recipes)
+        makefile.write_text(text.replace(_EXTRA_DIST, _EXTRA_DIST + ours, 1), encoding="utf-8")
+        written += ", and their names to EXTRA_DIST of Makefile.am"
     return (
-        f"{_write(target, recipes)}\nThe gate builds and runs the code of each change as root, on the runner.\n"
+        f"{written}\nThe gate builds and runs the code of each change as root, on the runner.\n"
         f"Read in {next(iter(recipes))} for whom that is safe, and what the runner needs."
     )
 

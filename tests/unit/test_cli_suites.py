@@ -85,6 +85,7 @@ def test_a_first_project_has_the_recipe_of_its_ci(tmp_path, capsys):
 @pytest.mark.parametrize("ci", first_project.CI_FILES["ovs-tree"])
 def test_a_gate_of_an_ovs_tree_is_the_recipe_and_nothing_else(ci, tmp_path, capsys):
     tree = repository(tmp_path / "ovs")
+    (tree / "Makefile.am").write_text("x = 1\nEXTRA_DIST = \\\n\tNEWS \\\n\tLICENSE\n")
     before = {path for path in tree.rglob("*") if path.is_file()}
     assert main(["init", str(tree), "--for", "ovs-tree", "--ci", ci]) == 0
     written = {str(path.relative_to(tree)): path for path in tree.rglob("*") if path.is_file() and path not in before}
@@ -92,6 +93,9 @@ def test_a_gate_of_an_ovs_tree_is_the_recipe_and_nothing_else(ci, tmp_path, caps
     assert set(written) == set(recipes)
     for place, recipe in recipes.items():
         assert written[place].read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
+    listed = "".join(f"\t{place} \\\n" for place in recipes)
+    made = (tree / "Makefile.am").read_text()
+    assert made == f"x = 1\nEXTRA_DIST = \\\n{listed}\tNEWS \\\n\tLICENSE\n", "else the tree does not build"
     shown = capsys.readouterr().out
     first = next(iter(recipes))
     assert f"Read in {first} for whom that is safe, and what the runner needs." in shown

@@ -255,6 +255,17 @@ def test_a_missing_compiler_and_a_build_that_fails(
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
 
 
+def test_a_check_of_make_says_why_it_failed(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of Open vSwitch speak on standard output, such as that a file of git is not in EXTRA_DIST."""
+    tree = buildable(tmp_path / "tree")
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    commit(tree, "unlisted", broken="in git but not the distribution: x.c\n")
+    with pytest.raises(TestbedError, match=r"make of Open vSwitch failed; it says: in git but not .*: x\.c\nmake"):
+        add_version("git:HEAD", registry, source=tree)
+
+
 def test_places_of_the_command_line() -> None:
     own, named = parse_version_options(["/opt/a=b", "old=debian:bullseye", "new=/opt/x=y"])
     assert own == "/opt/a=b"

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import completed, describe_exit, run
 from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
@@ -111,7 +112,7 @@ def build(
     _configure(workshop, options)
     jobs = str(len(os.sched_getaffinity(0)))
     make = ["make", "-C", str(workshop / "build")]
-    _run_step([*make, "-j", jobs], "make", _MAKE_DEADLINE_S)
+    _run_step([*make, "--silent", "-j", jobs], "make", _MAKE_DEADLINE_S)
     _run_step([*make, "install", f"DESTDIR={destination}"], "make install", _MAKE_DEADLINE_S)
     prefix = destination / "prefix"
     (destination / _PREFIX.lstrip("/")).rename(prefix)
@@ -162,11 +163,15 @@ def _configure(workshop: Path, options: Sequence[str]) -> None:
 
 def _run_step(argv: Sequence[str], what: str, deadline_s: float) -> None:
     try:
-        run(argv, deadline_s=deadline_s)
-    except TestbedError as error:
-        raise TestbedError(
-            f"{what} of Open vSwitch failed; it says: {_last_lines(error)}", evidence=error.evidence
-        ) from error
+        done = completed(argv, deadline_s)
+    except subprocess.TimeoutExpired as error:
+        raise TestbedError(f"{what} of Open vSwitch did not end within {deadline_s:g} s") from error
+    if done.returncode != 0:
+        # Checks of Open vSwitch's make, such as that each file of git is in EXTRA_DIST, speak on standard output.
+        said = [done.stdout, done.stderr] if what == "make" else [done.stderr]
+        lines = [line for text in said for line in text.strip().splitlines()[-_QUOTED_LINES:]]
+        reason = "\n".join(lines) or describe_exit(done.returncode)
+        raise TestbedError(f"{what} of Open vSwitch failed; it says: {reason}")
 
 
 def _last_lines(error: TestbedError) -> str:
