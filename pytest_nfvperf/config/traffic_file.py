@@ -341,7 +341,7 @@ def _described(sent: Traffic, *, sized: bool) -> Iterator[str]:
             + ("" if sent.together or len(sent.vary) == 1 else ", with every frame the next one")
         )
     if source is not None:
-        yield f"one frame: {source.recorded().frame[: 2 * _MOST_SHOWN]}"
+        yield f"one frame: {source.recorded(sent.smallest_frame_size).frame[: 2 * _MOST_SHOWN]}"
 
 
 _MOST_SHOWN = 128

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -16,6 +17,7 @@ from _pytest.runner import runtestprotocol
 from pytest_nfvperf.adapters.report.texts import topology_drawing, traffic_drawings
 from pytest_nfvperf.backends.simulated import ASSUMED_FPS, EndSpec, SimulatedBackend
 from pytest_nfvperf.model.display import format_fps, format_seconds, how_many
+from pytest_nfvperf.model.evidence.conclusion import one_line
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -68,8 +70,8 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     )
     if (limit_s := nfv.profile.time_limit_s) is not None and total > limit_s:
         reporter.write_line(f"the time limit of {format_seconds(limit_s)} is less: the last tests will not begin")
-    wrong = sum(test.failure.startswith(USAGE) for test in planned)
-    if wrong:
+    session.testsfailed = sum(bool(test.failure) for test in planned)
+    if wrong := sum(test.failure.startswith(USAGE) for test in planned):
         raise pytest.UsageError(f"{how_many(wrong, 'test')} of {len(planned)} cannot be run as written, see above")
     return True
 
@@ -81,13 +83,11 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
     reports = runtestprotocol(item, log=False, nextitem=None)
     # The simulated DUT copies nothing, so a test that checks counts of copies fails there. By then all that it sends is
     # known. A plan has no measured values, so ignore messages about them.
-    texts = [str(report.longrepr).strip() for report in reports if report.failed]
     about_values = f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: "
-    failures = [
-        text.splitlines()[0 if text.startswith(USAGE) else -1]
-        for text in texts
-        if not (text.endswith(": AssertionError") or text.startswith(about_values))
-    ]
+    if backend.clock.monotonic() > started:
+        about_values += "AssertionError", "assert "
+    messages = [_message(report) for report in reports if report.failed]
+    failures = [message for message in messages if not message.startswith(about_values)]
     skips = [
         str(report.longrepr[2]).removeprefix("Skipped: ")
         for report in reports
@@ -105,6 +105,15 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
         # A test that skips after it has sent something does so because of a result, which a plan cannot know.
         skips[0] if skips and not (specs or streams) else "",
     )
+
+
+def _message(report: pytest.TestReport) -> str:
+    """What a phase raised, in a line; with the place, for the test's own code."""
+    text, crash = str(report.longrepr).strip(), getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        return f"{one_line(crash.message)} ({Path(crash.path).name}:{crash.lineno})"
+    raised = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]  # as pytest marks it
+    return ": ".join(dict.fromkeys([one_line(getattr(report.longrepr, "errorstring", text)), *raised[:1]]))
 
 
 def _line(test: PlannedTest) -> str:

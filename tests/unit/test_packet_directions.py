@@ -22,8 +22,9 @@ from pytest_nfvperf.adapters.report.texts import traffic_drawing, traffic_drawin
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import make_record, trial_data
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frames_of_program
+from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.packet import RecordedFrames, Vary
-from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
 
 A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
@@ -267,6 +268,33 @@ def test_a_packet_is_drawn() -> None:
     ]
     assert lines[7] == "one frame, of 64 bytes with FCS:"
     assert lines[8] == "0000  02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00"
-    assert traffic_drawing(Traffic()) == ""
+    assert traffic_drawing(Traffic(vlan=7, flows=9)) == "tagged IPv4 (VLAN 7), UDP: 64 bytes with FCS, 9 flows"
     spec = TrialSpec(traffic, 1000, 1.0, (Direction("a", "b"),))
     assert traffic_drawings([spec, spec]) == [traffic_drawing(traffic)]
+
+
+@pytest.mark.parametrize(("frame_size", "size"), [(256, 256), (Imix("own", ((100, 1), (1518, 1))), 100)])
+def test_a_packet_is_drawn_with_the_size_and_lengths_that_are_sent(frame_size: int | Imix, size: int) -> None:
+    traffic = Traffic(packet=Ether() / IP() / UDP(), frame_size=frame_size)
+    lines = traffic_drawing(traffic).splitlines()
+    assert lines[3:-4] == [f"frames: {traffic.sizes_text}"] * (size == 100) + [
+        f"one frame, of {size} bytes with FCS, without the pattern at its end:"
+    ]
+    shown = Ether(bytes.fromhex("".join(line[6:] for line in lines[-4:])))
+    assert (shown[IP].len, shown[UDP].len) == (size - 18, size - 38)
+
+
+def test_each_class_is_drawn_with_its_load_and_sizes() -> None:
+    packet = Traffic(packet=Ether() / IP() / UDP(), frame_size=200)
+    shared = TrafficMix(a=(packet, "30 %", "forward"), b=(Traffic(), "30 %", "reverse"), c=(Traffic(vlan=5), 0.7))
+    fixed = TrafficMix(voice=(packet, "100 kpps"), bulk=(Traffic(), "100 %"))
+    drawn = traffic_drawings(TrialSpec(mix, 10**6, 1.0, (Direction("a", "b"),)) for mix in (shared, fixed))
+    assert [drawing.splitlines()[0] for drawing in drawn] == [
+        "class a, 30 % of the load, forward",
+        "class b, 30 % of the load, reverse",
+        "class c, 70 % of the load, both directions",
+        "class voice, 100 kpps per direction, both directions",
+        "class bulk, 100 % of the load that the others leave, both directions",
+    ]
+    assert drawn[0].endswith(traffic_drawing(packet))
+    assert drawn[1].endswith(f"\n{traffic_drawing(Traffic())}")

@@ -87,8 +87,9 @@ class TestPage:
 
     @property
     def frames(self) -> list[str]:
-        """Packets that it sent, drawn; none for traffic of the short form."""
-        return traffic_drawings(trial.result.spec for trial in self.evidence.trials.values())
+        """Packets and classes that it sent, drawn; labels say the rest: a traffic of the short form."""
+        drawn = traffic_drawings(trial.result.spec for trial in self.evidence.trials.values())
+        return [drawing for drawing in drawn if "\n" in drawing]
 
     @property
     def accounts(self) -> list[tuple[str, CpuAccount]]:

@@ -30,6 +30,7 @@ from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, Tria
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
@@ -167,10 +168,11 @@ def topology_drawing(deployed: TopologyData) -> str:
 
 
 def traffic_drawing(traffic: Traffic) -> str:
-    """The layers, the fields that vary, and one frame as hex; "" for a traffic of the short form."""
-    if traffic.frame_source is None:
-        return ""
-    frames = traffic.frame_source.recorded()
+    """Headers and sizes; of a packet also the fields that vary, and one frame as hex."""
+    frames = traffic.recorded().packet
+    if frames is None:
+        tag = "" if traffic.vlan is None else f" (VLAN {traffic.vlan})"
+        return f"{traffic.headers_name}{tag}, UDP: {traffic.sizes_text}, {how_many(traffic.flows, 'flow')}"
     boxes = [*frames.layers, "signature", "pattern"]
     rules = ["─" * (len(name) + 2) for name in boxes]
     drawn = [f"┌{'┬'.join(rules)}┐", f"│ {' │ '.join(boxes)} │", f"└{'┴'.join(rules)}┘"]
@@ -185,20 +187,24 @@ def traffic_drawing(traffic: Traffic) -> str:
         lines.append(f"counted {counted}: {how_many(frames.combinations, 'different header')}")
     if traffic.rewritten:
         lines.append(f"the DUT may rewrite {listed(traffic.rewritten)}")
-    data = bytes.fromhex(frames.frame)
-    lines.append(f"one frame, of {len(data) + FCS_BYTES} bytes with FCS:")
+    data, size = bytes.fromhex(frames.frame), traffic.smallest_frame_size
+    lines += [f"frames: {traffic.sizes_text}"] if size != traffic.largest_frame_size else []
+    size = len(data) + FCS_BYTES if frames.frame_sizes else size
+    cut = ", without the pattern at its end" if len(data) + FCS_BYTES < size else ""
+    lines.append(f"one frame, of {size} bytes with FCS{cut}:")
     lines += [f"{at:04x}  {data[at : at + 16].hex(' ')}" for at in range(0, len(data), 16)]
     return "\n".join(lines)
 
 
 def traffic_drawings(trials: Iterable[TrialSpec]) -> list[str]:
-    """The drawing of each traffic that some trial sends; of a mix with the names of its classes."""
+    """The drawing of each traffic that some trial sends; of a mix with its classes, their loads and directions."""
     drawings = dict[str, None]()
     for traffic in dict.fromkeys(spec.traffic for spec in trials):
-        classes = [(each.name, each.traffic) for each in getattr(traffic, "classes", ())] or [("", traffic)]
-        for name, sent in classes:
-            if drawing := traffic_drawing(sent):
-                drawings[f"class {name}\n{drawing}" if name else drawing] = None
+        of = "of the load that the others leave" if getattr(traffic, "fixed_fps", 0) else "of the load"
+        for each in classes_of(traffic):
+            load = f"{each.load_text} {of}" if each.fixed_fps is None else f"{each.load_text} per direction"
+            head = f"class {each.name}, {load}, {each.sends.replace('both', 'both directions')}\n" if each.name else ""
+            drawings[head + traffic_drawing(each.traffic)] = None
     return list(drawings)
 
 

@@ -26,6 +26,7 @@ from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, compact_histogram
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
 from pytest_nfvperf.model.traffic.windows import (
     LISTED_OF_STEPS,
@@ -503,8 +504,8 @@ def plain(value: Any) -> Any:
 
 
 def _recorded(value: Any) -> Any:
-    """What evidence keeps of a frame source; any other value as it is."""
-    return value.recorded() if hasattr(value, "recorded") else value
+    """What evidence keeps of a traffic; any other value as it is."""
+    return value.recorded() if isinstance(value, Traffic) else value
 
 
 class RecordIds:

@@ -79,8 +79,8 @@ class FrameSource(Protocol):
             reverse: the opposite of an earlier direction: addresses and ports change sides.
         """
 
-    def recorded(self) -> RecordedFrames:
-        """What evidence keeps of it."""
+    def recorded(self, size: int, /) -> RecordedFrames:
+        """What evidence keeps of it. ``size``: of the frame that it shows, bytes with FCS, unless it has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class RecordedFrames:
     Attributes:
         label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of FrameSource.
         command: the packet as scapy writes it; "" for another source.
-        frame: one frame without FCS, as hex: of the smallest size, the signature as zeros.
+        frame: one frame without FCS, as hex: of the smallest size sent, up to the signature, which is zeros.
     """
 
     label: str
@@ -107,7 +107,7 @@ class RecordedFrames:
         written = f": build it again as {self.command}" if self.command else ""
         raise ConfigError(f"{self.text} was read from evidence, which describes frames and cannot send them{written}")
 
-    def recorded(self) -> RecordedFrames:
+    def recorded(self, _: int, /) -> RecordedFrames:
         return self
 
 
@@ -181,8 +181,8 @@ class PacketStack:
     ) -> FrameProgram:
         return _program(self, tuple(sizes), tuple(order), (source_mac, destination_mac), reverse)
 
-    def recorded(self) -> RecordedFrames:
-        return _recorded(self)
+    def recorded(self, size: int, /) -> RecordedFrames:
+        return _recorded(self, size)
 
 
 @lru_cache(maxsize=512)
@@ -198,8 +198,9 @@ def _header_bytes(stack: PacketStack) -> int:
 
 
 @lru_cache(maxsize=512)
-def _recorded(stack: PacketStack) -> RecordedFrames:
-    return _described(stack, _program(stack, (stack.least_frame_size,), (0,), _SOME_MACS, False).templates[0])
+def _recorded(stack: PacketStack, size: int) -> RecordedFrames:
+    frame = _program(stack, (size,), (0,), _SOME_MACS, False).templates[0]
+    return _described(stack, frame[: stack.least_frame_size - FCS_BYTES])
 
 
 def _described(source: PacketStack | CapturedFrames, frame: bytes) -> RecordedFrames:
@@ -396,7 +397,7 @@ class CapturedFrames:
         macs = (source_mac, destination_mac) if "macs" in self.rewritten else ("", "")
         return _program_of(self.frames, macs, reverse)
 
-    def recorded(self) -> RecordedFrames:
+    def recorded(self, _: int, /) -> RecordedFrames:
         return _described(self, self.frames[0])
 
 

@@ -401,8 +401,9 @@ class Traffic:
         """VLANs of the frames' outermost tags, without repeats; 0: frames without a tag."""
         if self.packet is None:
             return (self.vlan or 0,)
+        shown = self.packet.recorded(self.smallest_frame_size).frame
         frames = self.packet.frames if isinstance(self.packet, CapturedFrames) else ()
-        tags = [frame[12:16] for frame in frames or (bytes.fromhex(self.packet.recorded().frame),)]
+        tags = [frame[12:16] for frame in frames or (bytes.fromhex(shown),)]
         vlans = {int.from_bytes(tag[2:], "big") & 0xFFF if tag[:2] in _TAG_TYPES else 0 for tag in tags}
         for each in self.vary:
             if self.is_tagged and each.field == f"{self.packet.layers[1]}.vlan":
@@ -457,6 +458,14 @@ class Traffic:
         return [size for size, _ in self.frame_size.recipe] if isinstance(self.frame_size, Imix) else [self.frame_size]
 
     @property
+    def sizes_text(self) -> str:
+        """``256 bytes with FCS``, ``60 .. 1518 bytes with FCS, 361.8 in the mean``: of all frames, for a person."""
+        if self.smallest_frame_size == self.largest_frame_size:
+            return f"{self.smallest_frame_size} bytes with FCS"
+        sizes = f"{self.smallest_frame_size} .. {self.largest_frame_size} bytes with FCS"
+        return f"{sizes}, {self.mean_frame_size:.1f} in the mean"
+
+    @property
     def frame_label(self) -> str:
         """``64`` or ``imix-simple``, as tables and selectors name it; ``own`` where the packets say it themselves."""
         if self.packet is not None and self.packet.frame_sizes:
@@ -469,6 +478,10 @@ class Traffic:
         varying = f"vary{len(self.vary)}" if self.vary else None
         digest = getattr(self.packet, "digest", "")[:6]  # captures of one name can be others
         return "-".join(filter(None, (self.frame_label, self.headers_label, varying, digest)))
+
+    def recorded(self) -> Traffic:
+        """What evidence keeps of it: its packet is described by one frame of the smallest size."""
+        return replace(self, packet=self.packet.recorded(self.smallest_frame_size)) if self.packet else self
 
     def over_ipv6(self) -> Traffic:
         """The same traffic with IPv6 addresses of RFC 5180's range; ArgumentError for one that has a packet."""
