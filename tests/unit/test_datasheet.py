@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.datasheet import environment_digest, render_datasheet
 from pytest_nfvperf.adapters.report.figures import goal_figures
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.model.display import format_ns
+from pytest_nfvperf.model.display import format_fps, format_ns
+from pytest_nfvperf.model.evidence.records import TestEndData
+from pytest_nfvperf.model.statistics import Samples
 from tests.browser_support import CHROMIUM, chromium
 from tests.sample_run import SampleRun, small_run, write_sample
+from tests.sample_soak import soak_outcome
 from tests.sample_study import study_records
 
 
@@ -68,12 +72,28 @@ def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
     for heading, why in (
         ("26.1 Throughput", "No test searched for the throughput in this run."),
         ("26.2 Latency", "No test measured the latency in this run."),
-        ("26.3 Frame loss rate", "No test measured a loss curve in this run."),
         ("26.4 Back-to-back frames", "No test measured back-to-back frames in this run."),
         ("26.5 System recovery, 26.6 Reset", "nfvperf has no test by these sections."),
     ):
         assert f"<b>Missing.</b> {why}" in section(page, heading)
     assert "The run record is missing" in section(page, "Conditions")
+
+
+def test_what_was_measured_at_a_fixed_load_is_not_missing(tmp_path: Path) -> None:
+    soak, figure = soak_outcome(), Samples("load_latency_p99", "ns", (9e3, 1e4, 2e4))
+    sample = SampleRun()
+    sample.begin()
+    for outcome in (soak, replace(soak, soak=None, algorithm="load-series", samples=(figure,))):
+        sample.start_test(outcome.algorithm, outcome.labels, "")
+        sample.add(outcome)
+        sample.add(TestEndData("passed", 1.0))
+    write_sample(tmp_path, sample.records)
+    page = render_datasheet(read_run(tmp_path), tmp_path / "datasheet.html")
+    assert soak.soak is not None
+    assert f">{format_fps(soak.soak.load_fps)}</td>" in section(page, "26.3 Frame loss rate")
+    latency = section(page, "26.2 Latency")
+    assert ">10.0 us</td>" in latency
+    assert ">3 readings</td>" in latency
 
 
 def test_a_condition_that_nobody_recorded_is_missing(page: Path) -> None:

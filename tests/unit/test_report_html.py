@@ -12,12 +12,14 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report import page_charts
+from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.html import SuitePage, render_report
 from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
 from pytest_nfvperf.adapters.report.run_facts import command_line
 from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
-from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.sample_run import SampleRun, small_run, write_sample
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "col"}
@@ -109,6 +111,33 @@ def test_says_what_did_not_pass_first(page: str) -> None:
     assert "nfvperf-gen died with SIGSEGV during a trial at 1.5 Mpps" in page
     assert "vhost-user backend disconnected" in page
     assert 'First cause: <a href="#error-0001">' in page
+
+
+def test_a_fail_at_one_load_has_its_figures_its_why_and_no_chart(tmp_path: Path) -> None:
+    sample, traffic = SampleRun(), Traffic()
+    sample.begin()
+    labels = sample.labels("throughput", "test_fixed", "phy2phy", traffic)
+    sample.start_test("test_fixed.py::test_fixed", labels, "")
+    trial = sample.trial(traffic, 5_000_000, 4e6, "fixed load")
+    loss = (LossPoint(5_000_000, 0.2, trial, 2_000_000, 10_000_000),)
+    sample.add(Outcome(labels, "fixed-load", 64.0, 2, loss_curve=loss, trials=(trial,)))
+    met = Verdict(Judgement.PASS, "ndr >= 4 Mpps", "ndr", 4e6, "pps", 5e6, 0.25, "5.00 Mpps", "sla.yaml:1")
+    few = replace(met, judgement=Judgement.FAIL, observed=3e6, margin=-0.25, reason="3.00 Mpps")
+    lossless = Verdict(Judgement.FAIL, "loss_ratio <= 0", "loss_ratio", 0.0, "ratio", 0.2, None, "20 %", "sla.yaml:2")
+    for verdict in (met, few, replace(lossless, confidence="2,000,000 lost of 10,000,000", evidence=(trial,))):
+        sample.add(verdict)
+    sample.add(TestEndData("failed", 1.0))
+    sample.end()
+    page = render(sample, tmp_path)
+    rows = page[page.index("Worst margins<") :].split("</tr>")[1:4]
+    assert re.findall("loss_ratio|3.00 Mpps|5.00 Mpps", "".join(rows)) == ["loss_ratio", "3.00 Mpps", "5.00 Mpps"]
+    why = f"2,000,000 lost of 10,000,000; most frames were lost in p0 generator: refused ({trial})"
+    assert re.findall(r'class="why">([^<]*lost[^<]*)<', page) == [why, why]
+    assert "data-chart=" not in page
+    lost = page[page.index("Frame loss<") :]
+    assert re.findall(r">([\d,]+)</td>", lost[: lost.index("</table>")]) == ["10,000,000", "2,000,000"]
+    sheet = render_datasheet(read_run(tmp_path), tmp_path / "datasheet.html").read_text()
+    assert re.search(r"26.3 Frame loss rate</h2>\s*<div.*?>5.00 Mpps<.*?>20 %<", sheet, re.DOTALL)
 
 
 def test_the_plateau_stands_beside_ndr_and_pdr(page: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.junit import write_junit
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
+from pytest_nfvperf.features.allure.results import write_missing_results
 from pytest_nfvperf.model.evidence.comparison import unlike
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
@@ -139,9 +142,24 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
         "on a quieter machine before you rely on it (docs/explanation/noise.md). (exit status 0)"
     )
     assert "⛔ **Rig: too disturbed to trust**" in markdown(read, conclusion)
+    assert markdown(read, accepted).startswith("## ⚠️ Accepted")
     if steps:
         page = render_report(read, tmp_path, png=False).read_text()
         assert '<span class="grade untrusted">Rig: too disturbed to trust</span>' in page
+
+
+def test_junit_and_allure_have_the_grade(run: RunEvidence, tmp_path: Path) -> None:
+    passed = RunFacts((TestFacts("t", status="passed", verdicts=(PASSED,), measured=True),), 0, rig=Grade.UNTRUSTED)
+    accepted = conclude_run(passed)
+    (tmp_path / "junit.xml").write_text("<testsuites><testsuite/></testsuites>")
+    write_junit(tmp_path / "junit.xml", accepted)
+    properties = {each.get("name"): each.get("value") for each in ET.parse(tmp_path / "junit.xml").iter("property")}
+    assert properties["nfvperf.rig"] == "too disturbed to trust"
+    assert properties["nfvperf.advice"] == accepted.advice
+
+    write_missing_results(tmp_path / "allure", run, replace(accepted, tests=()))
+    environment = (tmp_path / "allure" / "environment.properties").read_text().splitlines()
+    assert environment == [f"run={accepted.headline}", "rig=too disturbed to trust"]
 
 
 def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData) -> None:

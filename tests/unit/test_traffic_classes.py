@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pickle
+import re
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
@@ -27,6 +28,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.frames import intended_frames, streams
+from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.figures import class_figures
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import junit_properties
@@ -549,6 +551,8 @@ def test_reports_show_the_classes(tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "Classes of the traffic" in page
     assert ">4,000 of 400,000<" in page
+    sheet = render_datasheet(run, tmp_path / "datasheet.html").read_text()
+    assert re.search(r"<h2>Classes of the traffic.*>video<.*?>1.00 Mpps<.*?>4,000 of 400,000<", sheet, re.DOTALL)
 
 
 def test_a_class_s_verdict_is_shown_only_in_rows_of_the_load_that_was_judged(tmp_path):

@@ -82,7 +82,7 @@ _StudyPoint = tuple[str, float, float, float, str, str]
 def outcome_charts(
     outcome: Outcome, trials: dict[str, TrialData], verdicts: Sequence[Verdict] = ()
 ) -> dict[str, Chart | None]:
-    """The charts "search", "latency" and "loss" of an outcome; None for what was not measured.
+    """The charts "search", "latency" and "loss" of an outcome; None for what was not measured, or at one load only.
 
     ``verdicts``: on the outcome; all show the limits of what they show.
     """
@@ -96,10 +96,11 @@ def outcome_charts(
         histograms += [(f"{name} at {measured[0].at}", histogram) for name, histogram in merged]
     curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
     held = [point for point in outcome.loss_curve if not point.short]
+    several = len({point.load_fps for point in held}) > 1
     return {
-        "search": search_chart(own, outcome, verdicts) if outcome.goals and own else None,
+        "search": search_chart(own, outcome, verdicts) if outcome.goals and len(own) > 1 else None,
         "latency": latency_chart(curves, verdicts) if curves else None,
-        "loss": loss_chart(held, outcome.classes, verdicts) if held else None,
+        "loss": loss_chart(held, outcome.classes, verdicts) if several else None,
     }
 
 

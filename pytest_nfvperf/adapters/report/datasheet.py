@@ -128,6 +128,7 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
             _latency(measured, charts),
             _loss(measured, charts),
             _back_to_back(measured, charts),
+            *_classes(measured),
         ],
         "limits": _limits(run.tests.values(), _named_by_suite if several else dict),
         "signatures": list(_signatures(run)),
@@ -239,6 +240,11 @@ def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSec
             times = (point.min_ns, point.p50_ns, point.p90_ns, point.p99_ns, point.p999_ns, point.max_ns)
             load, shown = format_fps(point.load_fps), tuple(map(format_ns, times))
             rows.append((*_what(outcome), point.at, load, *shown, format_count(point.samples, "")))
+        if (p99 := outcome.sampled("load_latency_p99")) is not None:  # a study's, which keeps two percentiles
+            p50 = outcome.sampled("load_latency_p50")
+            times = (None, p50.median if p50 else None, None, p99.median, None, None)
+            readings = how_many(len(p99.values), "reading")
+            rows.append((*_what(outcome), "study's load", MISSING, *map(format_ns, times), readings))
         typical = figures.typical_latency(outcome)
         if typical is not None:
             what, frame = _what(outcome)
@@ -255,23 +261,27 @@ def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSec
 def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
     rows: list[_Row] = []
     graphs: list[Markup] = []
+    curves = 0
     for outcome, verdicts in measured:
         held = [point for point in outcome.loss_curve if not point.short]
-        if len({point.load_fps for point in held}) < 2:
-            continue  # trials at one given load are no curve
         most = outcome.line_rate_fps or outcome.ceiling_fps
-        for point in sorted(held, key=lambda point: -point.load_fps):
-            share = MISSING if most is None else f"{point.load_fps / most:.0%}".replace("%", " %")
-            mark = bound_of(point.loss_ratio, lower=False, upper=bool(point.at_most)).mark
-            rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
-        if len(graphs) < _MOST_GRAPHS:
+        points = [(point.load_fps, point.loss_ratio, bool(point.at_most)) for point in held]
+        if (soak := outcome.soak) is not None and soak.offered:
+            points.append((soak.load_fps, soak.lost / soak.offered, False))
+        for load, ratio, at_most in sorted(points, reverse=True):
+            share = MISSING if most is None else f"{load / most:.0%}".replace("%", " %")
+            mark = bound_of(ratio, lower=False, upper=at_most).mark
+            rows.append((*_what(outcome), format_fps(load), share, mark + format_ratio(ratio)))
+        curves += (is_curve := len({point.load_fps for point in held}) > 1)
+        if is_curve and len(graphs) < _MOST_GRAPHS:
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
             chart = loss_chart(held, outcome.classes, verdicts)
             named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
             graphs.append(charts.still(named, name, name))
-    curves = len({row[:2] for row in rows})
     head = ("what", "frame", "load", "of the maximum", "frame loss")
-    made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss curve in this run.")
+    made = DatasheetSection(
+        "26.3 Frame loss rate", head, rows, "No test measured the loss at a given load in this run."
+    )
     made.note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
     made.graphs = graphs
     made.note += _in_table_only(curves - len(graphs), "curve")
@@ -307,6 +317,17 @@ def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> Datashe
     made.note = "“≥”: even the longest burst lost nothing, or the rig disturbed longer ones."
     made.add_by_frame_size(charts, "Back-to-back frames", "frames", curves)
     return made
+
+
+def _classes(measured: Sequence[_Measured]) -> Iterator[DatasheetSection]:
+    """A row for each class and load; nothing if no test sent a mix."""
+    rows: list[_Row] = [
+        (_what(outcome)[0], row.frames, row.name, row.at, row.of_load, row.rate, row.lost, row.p50, row.p99)
+        for outcome, _ in measured
+        for row in figures.class_figures(outcome)
+    ]
+    head = ("what", "frame", "class", "at", "of the load", "rate", "lost", "p50", "p99")
+    yield from [DatasheetSection("Classes of the traffic", head, rows, "", text=4)] if rows else []
 
 
 def _in_table_only(count: int, what: str) -> str:

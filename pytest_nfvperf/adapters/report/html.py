@@ -6,6 +6,7 @@ goes from the evidence to the file; the functions that it calls follow in the or
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -290,13 +291,16 @@ def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Itera
         if who or test.fate is Fate.UNFINISHED or not (errors or judged):
             yield Fault(page, test.badge, who or "-", end.reason if who and end is not None else test.reason)
         yield from (Fault(page, test.badge, error.error, error.message) for error in errors)
-        yield from (Fault(page, one.judgement.value, one.requirement, one.reason, one) for one in judged)
+        yield from (Fault(page, one.judgement.value, one.requirement, page.why(one), one) for one in judged)
 
 
 def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
+    """Failures first, also those without a margin, as against a limit of 0; then what has one."""
     judged = [(page, verdict) for page in pages for verdict in page.evidence.verdicts.values()]
-    known = [(page, verdict, verdict.margin) for page, verdict in judged if verdict.margin is not None]
-    return [(page, verdict) for page, verdict, _ in sorted(known, key=lambda each: each[2])[:_MOST_CLOSE]]
+    failed = [one for one in judged if one[1].judgement is Judgement.FAIL]
+    others = [one for one in judged if one not in failed and one[1].margin is not None]
+    by_margin = partial(sorted, key=lambda one: -math.inf if one[1].margin is None else one[1].margin)
+    return [*by_margin(failed), *by_margin(others)][:_MOST_CLOSE]
 
 
 def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> dict[str, Any] | None:

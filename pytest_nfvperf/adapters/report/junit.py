@@ -192,7 +192,7 @@ def _write_run(suite: ET.Element, conclusion: RunConclusion) -> None:
     for earlier in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
         properties.remove(earlier)
     facts = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
-    facts |= {name: text for name, text in (("rig", conclusion.rig), ("reason", conclusion.reason)) if text}
+    facts |= {name: text for name in ("rig", "reason", "advice") if (text := getattr(conclusion, name))}
     for name, value in facts.items():
         ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=visible(value))
 

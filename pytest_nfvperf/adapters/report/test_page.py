@@ -21,13 +21,15 @@ from pytest_nfvperf.adapters.report.load_charts import soak_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.subjects import subject_of, title
 from pytest_nfvperf.adapters.report.texts import figures_text, traffic_drawings
+from pytest_nfvperf.model.display import format_against
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.ledger import Ledger, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
-from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
+_RATES = frozenset({"pps", "bps", "line_ratio"})
 _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.TEST, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
 
 
@@ -84,6 +86,18 @@ class TestPage:
 
     def subject(self, verdict: Verdict) -> str:
         return subject_of(verdict, self.evidence.verdicts.values())
+
+    def why(self, verdict: Verdict) -> str:
+        """What a figure rests on, and where frames were lost; the reason where it says more than the figure."""
+        figure = format_against(verdict.observed, verdict.limit, verdict.unit)
+        parts = ["" if verdict.reason == figure else verdict.reason, verdict.confidence]
+        of_loss = verdict.unit in _RATES or verdict.metric in {"loss_ratio", "lost_frames"}
+        about = [part.lossy for part in self.outcomes if part.lossy and {*verdict.evidence} & {*part.outcome.trials}]
+        if verdict.judgement is Judgement.FAIL and of_loss and about:
+            trial_id, _, ledger = about[0]
+            most = max(ledger.lines, key=lambda line: line.frames, default=None)
+            parts += [] if most is None else [f"most frames were lost in {most.hop}: {most.reason} ({trial_id})"]
+        return "; ".join(filter(None, parts))
 
     @property
     def frames(self) -> list[str]:

@@ -143,10 +143,13 @@ def _running_result() -> Any:
 def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConclusion) -> None:
     """Write a result for each test that no process ran to its end, so that allure-pytest wrote none.
 
-    A worker of pytest-xdist died with the test, the test never began, or its module could not be collected.
-    ``directory``: the ``--alluredir``; made if missing.
+    A worker of pytest-xdist died with the test, the test never began, or its module could not be collected. The result
+    of the run and its rig stand in environment.properties. ``directory``: the ``--alluredir``; made if missing.
     """
     logger = _make_logger(directory)
+    shown = {"run": conclusion.headline, "rig": conclusion.rig or "nobody looked"}
+    with (directory / "environment.properties").open("a", encoding="utf-8") as opened:
+        opened.writelines(_property_lines(shown))
     for became in conclusion.tests:
         if _has_none(became, run):
             test = run.tests.get(became.node_id)
@@ -219,16 +222,19 @@ def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]
     ``allure generate --config DIR/allurerc.json DIR``. ``environ``: the process environment, which names the CI job.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    # Java properties end a key at the first space, ``=`` or ``:``.
-    pairs = [(re.sub("[ =:]", "_", name), text) for name, text in environment(run).items()]
-    lines = [f"{name}={text.replace(chr(92), 2 * chr(92)).replace(chr(10), ' ')}" for name, text in pairs]
-    (directory / "environment.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / "environment.properties").write_text("".join(_property_lines(environment(run))), encoding="utf-8")
     (directory / "executor.json").write_text(json.dumps(executor(environ), indent=2) + "\n", encoding="utf-8")
     shutil.copyfile(_CATEGORIES, directory / "categories.json")
     categories = json.loads(_CATEGORIES.read_text(encoding="utf-8"))
     name = f"Datapath acceptance: {run.testbed.name}"
     allurerc = {"name": name, "categories": categories, "historyPath": _HISTORY}
     (directory / "allurerc.json").write_text(json.dumps(allurerc, indent=2) + "\n", encoding="utf-8")
+
+
+def _property_lines(facts: Mapping[str, str]) -> Iterator[str]:
+    for name, text in facts.items():  # Java properties end a key at the first space, ``=`` or ``:``
+        value = text.replace(chr(92), 2 * chr(92)).replace(chr(10), " ")
+        yield f"{re.sub('[ =:]', '_', name)}={value}\n"
 
 
 def environment(run: RunData) -> dict[str, str]:

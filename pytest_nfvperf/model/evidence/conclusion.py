@@ -198,7 +198,7 @@ def _in_full(verdicts: Sequence[Verdict]) -> str:
     first = failed[0]
     differing = {label for label in first.subject if any(label not in verdict.subject for verdict in verdicts)}
     of = " of " + ", ".join(f"{name} {value}" for name, value in sorted(differing)) if differing else ""
-    limit = first.requirement.removeprefix(f"{first.metric} ")
+    limit = first.requirement.partition(f"{first.metric} ")[2]
     return f"{first.metric}{of}: observed {first.reason}, limit {limit}{_and_more(failed)}"
 
 
