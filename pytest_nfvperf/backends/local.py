@@ -22,8 +22,7 @@ from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic_binding import set_up_nics
-from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
-from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
+from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, is_virtual
 from pytest_nfvperf.adapters.machine.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.linux_bridge import KIND as LINUX_BRIDGE

@@ -63,14 +63,16 @@ COMPARE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tes
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.config.comparison import read_comparison_settings  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.config.units import read_margin  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.model.measure.compare import parse_sides  # noqa: PLC0415
 
     given: list[str] = arguments.behind
     paths = [Path(side) for side in arguments.sides]
     if not given and any(path.is_dir() and any(path.glob("evidence*.jsonl")) for path in paths):
         return _compare_runs(paths, arguments.margin)
     # Find a mistake before pytest starts.
-    read_comparison_settings(arguments.sides, arguments.settings, arguments.margin)
+    parse_sides(arguments.sides, arguments.settings)
+    read_margin(arguments.margin)
     if not given:
         raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
     margin = ["--nfv-compare-margin", arguments.margin] if arguments.margin else []
@@ -84,7 +86,7 @@ def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
     from pytest_nfvperf.adapters.evidence.comparison import compared_runs, write_comparison  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison import comparison_text, differences_text  # noqa: PLC0415
-    from pytest_nfvperf.config.comparison import read_margin  # noqa: PLC0415
+    from pytest_nfvperf.config.units import read_margin  # noqa: PLC0415
 
     if len(paths) != 2:
         raise ConfigError(

@@ -328,8 +328,7 @@ class GivenTraffic:
 def _described(sent: Traffic, *, sized: bool) -> Iterator[str]:
     source = sent.frame_source
     if source is not None and source.frame_sizes:
-        sizes = f"{sent.smallest_frame_size} to {sent.largest_frame_size}, {sent.mean_frame_size:.1f} in the mean"
-        yield f"frame sizes as captured: {sizes}; those of the tests do not count"
+        yield f"frame sizes as captured: {sent.sizes_text}; those of the tests do not count"
     elif sized:
         yield f"frame size {sent.frame_size}, whatever the tests say"
     else:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import did_you_mean, listed
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.compare import MARGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +194,16 @@ def shortest(value: float, dimension: Dimension) -> str:
         if number >= 1 and len(shown) < 12 and quantity(f"{shown} {unit}", dimension) == value:
             return f"{shown} {unit}"
     return f"{value * dimension.divisor!r} {dimension.base}"
+
+
+def read_margin(text: str | None) -> float:
+    """Read the margin of a comparison, a share above 0; None gives the default."""
+    if text is None:
+        return MARGIN
+    try:
+        share = quantity(text, RATIO, "the margin of a comparison")
+    except UnitError as error:
+        raise ConfigError(str(error), key="--margin") from error
+    if not 0 < share <= 0.5:
+        raise ConfigError(f"{text!r} is no margin: write a share above 0, up to 50 %, such as '2 %'", key="--margin")
+    return share

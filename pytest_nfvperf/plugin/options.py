@@ -319,12 +319,14 @@ def _comparing(config: pytest.Config) -> ComparisonSettings | None:
         if settings:
             raise pytest.UsageError("--nfv-compare-set is a setting of a side: name the sides by --nfv-compare")
         return None
-    from pytest_nfvperf.config.comparison import read_comparison_settings  # noqa: PLC0415 - only for who compares
+    from pytest_nfvperf.config.units import read_margin  # noqa: PLC0415 - only for who compares
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
+    from pytest_nfvperf.model.measure.compare import ComparisonSettings, parse_sides  # noqa: PLC0415
 
     try:
         sides = [named_place(config.invocation_params.dir, one) for one in given]
-        return read_comparison_settings(sides, settings, config.getoption("--nfv-compare-margin"))
+        margin = read_margin(config.getoption("--nfv-compare-margin"))
+        return ComparisonSettings(parse_sides(sides, settings), margin)
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -83,9 +83,9 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
     reports = runtestprotocol(item, log=False, nextitem=None)
     # The simulated DUT copies nothing, so a test that checks counts of copies fails there. By then all that it sends is
     # known. A plan has no measured values, so ignore messages about them.
-    about_values = f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: "
+    about_values: tuple[str, ...] = (f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: ")
     if backend.clock.monotonic() > started:
-        about_values += "AssertionError", "assert "
+        about_values += "AssertionError", "assert ", "Failed: "
     messages = [_message(report) for report in reports if report.failed]
     failures = [message for message in messages if not message.startswith(about_values)]
     skips = [

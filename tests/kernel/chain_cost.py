@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
+from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import wait_until

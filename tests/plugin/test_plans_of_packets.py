@@ -75,6 +75,11 @@ def test_before(phy2phy, search):
 
 def test_of_figures(phy2phy, search):
     assert search.ndr_pdr(phy2phy, Traffic()).goal("ndr").load_fps > 1e12
+
+
+def test_fails(phy2phy, search):
+    if search.ndr_pdr(phy2phy, Traffic()).goal("ndr").load_fps < 1e12:
+        pytest.fail("too slow")
 """
 
 
@@ -88,4 +93,5 @@ def test_an_error_in_a_tests_own_code_is_named_and_no_plan(pytester):
         "test_before: cannot be planned: AssertionError: own words (test_mine.py:20)",
     ]
     assert lines[3].startswith("mine/test_mine.py::test_of_figures: about ")
+    assert lines[4].startswith("mine/test_mine.py::test_fails: about ")
     assert plan.ret == pytest.ExitCode.TESTS_FAILED

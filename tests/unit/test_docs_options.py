@@ -1,29 +1,45 @@
-"""Options and commands in the documents are those that there are: docs/reference/options.md lists every option."""
+"""Options and commands in the documents are those that there are, and the code reads every option."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from pytest_nfvperf.cli.main import _parser as command_parser
-from pytest_nfvperf.plugin.options import add_options
+from pytest_nfvperf.plugin.options import add_options, read_options
+from pytest_nfvperf.session.options import Options
 from tools.reference_pages import _leaves as leaves
 
 ROOT = Path(__file__).parents[2]
 
 
 class Parser:
-    """Of pytest's parser what the plugin calls; it notes the options."""
+    """Of pytest's parser and configuration what the plugin calls; it notes which options it adds and reads."""
+
+    inipath, rootpath = None, ROOT
+    invocation_params = SimpleNamespace(dir=ROOT)
 
     def __init__(self) -> None:
-        self.added: set[str] = set()
+        self.added: dict[str, Any] = {}
+        self.read: set[str] = set()
 
     def getgroup(self, *_: str) -> Parser:
         return self
 
-    def addoption(self, name: str, **_: object) -> None:
-        self.added.add(name)
+    def addoption(self, name: str, *, default: Any = None, **_: object) -> None:
+        self.added[name] = default
+
+    def getoption(self, name: str, _: object = None) -> Any:
+        self.read.add(name)
+        return self.added.get(name)
+
+    def getini(self, _: str) -> list[str]:
+        return []
 
 
 def test_every_option_is_documented():
@@ -32,7 +48,29 @@ def test_every_option_is_documented():
 
     listed = set(re.findall(r"^\| `(--nfv-[a-z-]+)", (ROOT / "docs/reference/options.md").read_text(), re.MULTILINE))
     assert parser.added
-    assert listed == parser.added
+    assert listed == {*parser.added}
+
+
+def test_every_option_becomes_a_field_that_somebody_reads():
+    parser: Any = Parser()
+    add_options(parser)
+    parser.added["--nfv-compare"] = ["a", "b"]  # only a comparison has a margin
+
+    _, mistake = read_options(parser)
+
+    assert mistake is None
+    assert parser.added.keys() <= parser.read
+    assert {each.name for each in fields(Options)} - attributes_of_options() == set()
+
+
+def attributes_of_options() -> set[str]:
+    """What the package and the fixtures read of an Options."""
+    of_options = ("options", "OPTIONS_KEY]")
+    places = [*(ROOT / "pytest_nfvperf").rglob("*.py"), *(ROOT / "fixtures").glob("*.py")]
+    nodes = (node for path in places for node in ast.walk(ast.parse(path.read_text())))
+    return {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(of_options)
+    }
 
 
 def written_commands() -> dict[tuple[str, ...], str]:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_nfvperf.adapters.host import apt as private_apt
 from pytest_nfvperf.adapters.host.apt import Archive
-from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
+from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns
 from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.adapters.vnf import guest_kernel
 from pytest_nfvperf.adapters.vnf import guest_kernel as tools

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns, is_virtual
+from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns, is_virtual
 from pytest_nfvperf.adapters.ovs.nodes_datapath import node_collector
 from pytest_nfvperf.measure.compare_sides import GuardedStudy
 from pytest_nfvperf.measure.figures import Subject

@@ -152,7 +152,7 @@ def test_a_reader_who_has_seen_enough_changes_no_status(reader, command):
     """Of a command whose output fills the pipe, and of one that writes only at its end."""
     with subprocess.Popen(reader.split(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as reading:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest_nfvperf.cli.main", *command.split()],
+            [sys.executable, "-m", "pytest_nfvperf", *command.split()],
             cwd=ROOT,
             stdout=reading.stdin,
             stderr=subprocess.PIPE,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.config.comparison import read_comparison_settings
+from pytest_nfvperf.config.units import read_margin
 from pytest_nfvperf.features.versions.registry import with_sides
 from pytest_nfvperf.measure.compare_sides import ComparedSearch, SideComparison
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
@@ -54,8 +54,8 @@ def test_what_names_no_side_is_refused(sides, settings, message):
 @pytest.mark.parametrize("text", ["0", "60 %", "-1 %", "much"])
 def test_a_margin_is_a_small_share(text):
     with pytest.raises(ConfigError, match="--margin: "):
-        read_comparison_settings(["a", "b"], (), text)
-    assert read_comparison_settings(["a", "b"], (), "5 %").margin == 0.05
+        read_margin(text)
+    assert read_margin("5 %") == 0.05
 
 
 def test_each_side_is_a_version_of_the_testbed_with_its_settings():

@@ -23,9 +23,8 @@ import pytest_nfvperf
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import read_fact, read_nic
-from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.ovs.installation import locate
-from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
@@ -151,3 +150,30 @@ def _version_facts(version: NamedOvs) -> dict[str, Any]:
         return {}
     facts = {"ovs": binaries.version, "dpdk": binaries.dpdk_version, "checksum": version.checksum}
     return {"ovs_binary": str(binaries.vswitchd)} | {name: value for name, value in facts.items() if value}
+
+
+# Whether time is virtual here, and what an instruction takes.
+
+INSTRUCTION_NS_PARAMETER = "nfvperf.instruction_ns"
+"""On a guest's kernel command line in virtual time only; by it the program that counts instructions finds out."""
+
+_COMMAND_LINE = Path("/proc/cmdline")
+
+
+def is_virtual(command_line: Path = _COMMAND_LINE) -> bool:
+    """True in a guest whose clock counts instructions."""
+    return _found(command_line) is not None
+
+
+def instruction_ns(command_line: Path = _COMMAND_LINE) -> int:
+    """Virtual ns an instruction, as the guest was booted; ConfigError if time is not virtual here."""
+    found = _found(command_line)
+    if found is None:
+        raise ConfigError("instructions are counted in virtual time only: boot the guest with --virtual-time")
+    return int(found)
+
+
+def _found(command_line: Path) -> str | None:
+    text = command_line.read_text(encoding="ascii", errors="replace")
+    found = re.search(rf"(?:^|\s){re.escape(INSTRUCTION_NS_PARAMETER)}=(\d+)\b", text)
+    return None if found is None else found[1]

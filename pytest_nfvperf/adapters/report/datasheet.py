@@ -39,7 +39,7 @@ from pytest_nfvperf.model.display import (
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
-from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict, worst
 from pytest_nfvperf.model.statistics import bound_of
 from pytest_nfvperf.model.traffic.trial import latency_origin
@@ -242,9 +242,9 @@ def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSec
             rows.append((*_what(outcome), point.at, load, *shown, format_count(point.samples, "")))
         if (p99 := outcome.sampled("load_latency_p99")) is not None:  # a study's, which keeps two percentiles
             p50 = outcome.sampled("load_latency_p50")
-            times = (None, p50.median if p50 else None, None, p99.median, None, None)
-            readings = how_many(len(p99.values), "reading")
-            rows.append((*_what(outcome), "study's load", MISSING, *map(format_ns, times), readings))
+            medians = (None, p50.median if p50 else None, None, p99.median, None, None)
+            shown = (*map(format_ns, medians), how_many(len(p99.values), "reading"))
+            rows.append((*_what(outcome), "study's load", MISSING, *shown))
         typical = figures.typical_latency(outcome)
         if typical is not None:
             what, frame = _what(outcome)
@@ -265,13 +265,12 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
     for outcome, verdicts in measured:
         held = [point for point in outcome.loss_curve if not point.short]
         most = outcome.line_rate_fps or outcome.ceiling_fps
-        points = [(point.load_fps, point.loss_ratio, bool(point.at_most)) for point in held]
         if (soak := outcome.soak) is not None and soak.offered:
-            points.append((soak.load_fps, soak.lost / soak.offered, False))
-        for load, ratio, at_most in sorted(points, reverse=True):
-            share = MISSING if most is None else f"{load / most:.0%}".replace("%", " %")
-            mark = bound_of(ratio, lower=False, upper=at_most).mark
-            rows.append((*_what(outcome), format_fps(load), share, mark + format_ratio(ratio)))
+            held.append(LossPoint(soak.load_fps, soak.lost / soak.offered, ""))
+        for point in sorted(held, key=lambda point: -point.load_fps):
+            share = MISSING if most is None else f"{point.load_fps / most:.0%}".replace("%", " %")
+            mark = bound_of(point.loss_ratio, lower=False, upper=bool(point.at_most)).mark
+            rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
         curves += (is_curve := len({point.load_fps for point in held}) > 1)
         if is_curve and len(graphs) < _MOST_GRAPHS:
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
@@ -279,9 +278,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
             named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
             graphs.append(charts.still(named, name, name))
     head = ("what", "frame", "load", "of the maximum", "frame loss")
-    made = DatasheetSection(
-        "26.3 Frame loss rate", head, rows, "No test measured the loss at a given load in this run."
-    )
+    made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss in this run.")
     made.note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
     made.graphs = graphs
     made.note += _in_table_only(curves - len(graphs), "curve")
@@ -320,7 +317,6 @@ def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> Datashe
 
 
 def _classes(measured: Sequence[_Measured]) -> Iterator[DatasheetSection]:
-    """A row for each class and load; nothing if no test sent a mix."""
     rows: list[_Row] = [
         (_what(outcome)[0], row.frames, row.name, row.at, row.of_load, row.rate, row.lost, row.p50, row.p99)
         for outcome, _ in measured

@@ -297,10 +297,12 @@ def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Itera
 def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
     """Failures first, also those without a margin, as against a limit of 0; then what has one."""
     judged = [(page, verdict) for page in pages for verdict in page.evidence.verdicts.values()]
-    failed = [one for one in judged if one[1].judgement is Judgement.FAIL]
-    others = [one for one in judged if one not in failed and one[1].margin is not None]
-    by_margin = partial(sorted, key=lambda one: -math.inf if one[1].margin is None else one[1].margin)
-    return [*by_margin(failed), *by_margin(others)][:_MOST_CLOSE]
+    shown = [
+        (verdict.judgement is not Judgement.FAIL, -math.inf if verdict.margin is None else verdict.margin, at)
+        for at, (_, verdict) in enumerate(judged)
+        if verdict.judgement is Judgement.FAIL or verdict.margin is not None
+    ]
+    return [judged[at] for *_, at in sorted(shown)[:_MOST_CLOSE]]
 
 
 def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> dict[str, Any] | None:

@@ -29,7 +29,6 @@ from pytest_nfvperf.model.measure.ledger import Ledger, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
-_RATES = frozenset({"pps", "bps", "line_ratio"})
 _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.TEST, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
 
 
@@ -91,7 +90,7 @@ class TestPage:
         """What a figure rests on, and where frames were lost; the reason where it says more than the figure."""
         figure = format_against(verdict.observed, verdict.limit, verdict.unit)
         parts = ["" if verdict.reason == figure else verdict.reason, verdict.confidence]
-        of_loss = verdict.unit in _RATES or verdict.metric in {"loss_ratio", "lost_frames"}
+        of_loss = verdict.unit in {"pps", "bps", "line_ratio"} or verdict.metric in {"loss_ratio", "lost_frames"}
         about = [part.lossy for part in self.outcomes if part.lossy and {*verdict.evidence} & {*part.outcome.trials}]
         if verdict.judgement is Judgement.FAIL and of_loss and about:
             trial_id, _, ledger = about[0]

@@ -169,10 +169,11 @@ def topology_drawing(deployed: TopologyData) -> str:
 
 def traffic_drawing(traffic: Traffic) -> str:
     """Headers and sizes; of a packet also the fields that vary, and one frame as hex."""
-    frames = traffic.recorded().packet
-    if frames is None:
+    size = traffic.smallest_frame_size
+    if traffic.frame_source is None:
         tag = "" if traffic.vlan is None else f" (VLAN {traffic.vlan})"
         return f"{traffic.headers_name}{tag}, UDP: {traffic.sizes_text}, {how_many(traffic.flows, 'flow')}"
+    frames = traffic.frame_source.recorded(size)
     boxes = [*frames.layers, "signature", "pattern"]
     rules = ["─" * (len(name) + 2) for name in boxes]
     drawn = [f"┌{'┬'.join(rules)}┐", f"│ {' │ '.join(boxes)} │", f"└{'┴'.join(rules)}┘"]
@@ -187,7 +188,7 @@ def traffic_drawing(traffic: Traffic) -> str:
         lines.append(f"counted {counted}: {how_many(frames.combinations, 'different header')}")
     if traffic.rewritten:
         lines.append(f"the DUT may rewrite {listed(traffic.rewritten)}")
-    data, size = bytes.fromhex(frames.frame), traffic.smallest_frame_size
+    data = bytes.fromhex(frames.frame)
     lines += [f"frames: {traffic.sizes_text}"] if size != traffic.largest_frame_size else []
     size = len(data) + FCS_BYTES if frames.frame_sizes else size
     cut = ", without the pattern at its end" if len(data) + FCS_BYTES < size else ""

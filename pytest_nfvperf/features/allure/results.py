@@ -147,9 +147,8 @@ def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConc
     of the run and its rig stand in environment.properties. ``directory``: the ``--alluredir``; made if missing.
     """
     logger = _make_logger(directory)
-    shown = {"run": conclusion.headline, "rig": conclusion.rig or "nobody looked"}
     with (directory / "environment.properties").open("a", encoding="utf-8") as opened:
-        opened.writelines(_property_lines(shown))
+        opened.writelines(_property_lines({"run": conclusion.headline, "rig": conclusion.rig or "nobody looked"}))
     for became in conclusion.tests:
         if _has_none(became, run):
             test = run.tests.get(became.node_id)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_nfvperf.adapters.evidence.comparison import compared_runs
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.cli.command import Command, path_like
-from pytest_nfvperf.config.comparison import read_margin
+from pytest_nfvperf.config.units import read_margin
 from pytest_nfvperf.features.history.command import entry_of, versions_of, watch
 from pytest_nfvperf.features.history.files import RUN_NAME, History, read_history, write_file
 from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, runs_by_machine

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.generators.packet_socket import (
     check_countable,
     frames_until_repeat,
 )
-from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
+from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
 from pytest_nfvperf.model.errors import ConfigError

@@ -23,7 +23,7 @@ from typing import TextIO
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.host.virtual_clock import INSTRUCTION_NS_PARAMETER, is_virtual
+from pytest_nfvperf.adapters.machine.fingerprint import INSTRUCTION_NS_PARAMETER, is_virtual
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail

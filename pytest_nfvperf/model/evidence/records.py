@@ -504,8 +504,10 @@ def plain(value: Any) -> Any:
 
 
 def _recorded(value: Any) -> Any:
-    """What evidence keeps of a traffic; any other value as it is."""
-    return value.recorded() if isinstance(value, Traffic) else value
+    """What evidence keeps of a traffic: one frame of its smallest size; any other value as it is."""
+    if not isinstance(value, Traffic) or value.packet is None:
+        return value
+    return dataclasses.replace(value, packet=value.packet.recorded(value.smallest_frame_size))
 
 
 class RecordIds:

@@ -299,7 +299,6 @@ class _ShortHeaderError(Exception):
 
 _TAGS = {0x8100: "Dot1Q", 0x88A8: "Dot1AD", 0x9100: "Dot1Q", 0x9200: "Dot1Q"}
 _TUNNEL_PORTS = {4789: "VXLAN", 6081: "GENEVE", 2152: "GTP_U_Header"}
-_ETHERNET_TYPES = {0x0800: "IP", 0x86DD: "IPv6", 0x6558: "Ether"}
 _EXTENSIONS = {0: "IPv6ExtHdrHopByHop", 43: "IPv6ExtHdrRouting", 60: "IPv6ExtHdrDestOpt"}
 
 

@@ -460,10 +460,9 @@ class Traffic:
     @property
     def sizes_text(self) -> str:
         """``256 bytes with FCS``, ``60 .. 1518 bytes with FCS, 361.8 in the mean``: of all frames, for a person."""
-        if self.smallest_frame_size == self.largest_frame_size:
-            return f"{self.smallest_frame_size} bytes with FCS"
-        sizes = f"{self.smallest_frame_size} .. {self.largest_frame_size} bytes with FCS"
-        return f"{sizes}, {self.mean_frame_size:.1f} in the mean"
+        low, high = self.smallest_frame_size, self.largest_frame_size
+        several = f" .. {high} bytes with FCS, {self.mean_frame_size:.1f} in the mean"
+        return f"{low}{several if low < high else ' bytes with FCS'}"
 
     @property
     def frame_label(self) -> str:
@@ -478,10 +477,6 @@ class Traffic:
         varying = f"vary{len(self.vary)}" if self.vary else None
         digest = getattr(self.packet, "digest", "")[:6]  # captures of one name can be others
         return "-".join(filter(None, (self.frame_label, self.headers_label, varying, digest)))
-
-    def recorded(self) -> Traffic:
-        """What evidence keeps of it: its packet is described by one frame of the smallest size."""
-        return replace(self, packet=self.packet.recorded(self.smallest_frame_size)) if self.packet else self
 
     def over_ipv6(self) -> Traffic:
         """The same traffic with IPv6 addresses of RFC 5180's range; ArgumentError for one that has a packet."""
