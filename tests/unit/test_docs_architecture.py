@@ -22,6 +22,13 @@ def test_a_named_file_is_there(name: str) -> None:
     assert any((folder / name).exists() for folder in (ROOT, ROOT / "pytest_nfvperf"))
 
 
+def test_a_file_named_without_its_folder_is_there() -> None:
+    named = set(re.findall(r"`(\w+\.py)`", PAGE))
+    there = {path.name for folder in ("pytest_nfvperf", "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert len(named) > 5
+    assert named - there == set()
+
+
 def test_the_conformance_page_names_modules_that_are_there() -> None:
     named = set(re.findall(r"`(pytest_nfvperf/[\w/]+\.py)`", CONFORMANCE))
 
