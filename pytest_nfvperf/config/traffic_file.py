@@ -340,7 +340,8 @@ def _described(sent: Traffic, *, sized: bool) -> Iterator[str]:
             + ("" if sent.together or len(sent.vary) == 1 else ", with every frame the next one")
         )
     if source is not None:
-        yield f"one frame: {source.recorded(sent.smallest_frame_size).frame[: 2 * _MOST_SHOWN]}"
+        size = sent.smallest_frame_size if sized else sent.least_frame_size
+        yield f"one frame: {source.recorded(size).frame[: 2 * _MOST_SHOWN]}"
 
 
 _MOST_SHOWN = 128

@@ -549,7 +549,7 @@ def test_reports_show_the_classes(tmp_path):
     assert properties["nfvperf.class.video.at 1.00 Mpps.lost"] == "4,000 of 400,000"
     render_report(run, tmp_path)
     page = (tmp_path / "report.html").read_text()
-    assert "Classes of the traffic" in page
+    assert page.index("Frames of class video, ") < page.index("Classes of the traffic")
     assert ">4,000 of 400,000<" in page
     sheet = render_datasheet(run, tmp_path / "datasheet.html").read_text()
     assert re.search(r"<h2>Classes of the traffic.*>video<.*?>1.00 Mpps<.*?>4,000 of 400,000<", sheet, re.DOTALL)

@@ -152,8 +152,6 @@ def _version_facts(version: NamedOvs) -> dict[str, Any]:
     return {"ovs_binary": str(binaries.vswitchd)} | {name: value for name, value in facts.items() if value}
 
 
-# Whether time is virtual here, and what an instruction takes.
-
 INSTRUCTION_NS_PARAMETER = "nfvperf.instruction_ns"
 """On a guest's kernel command line in virtual time only; by it the program that counts instructions finds out."""
 
