@@ -53,6 +53,10 @@ _FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
 
 _RATE_UNITS = ("pps", "bps", "line_ratio")
 
+_BEYOND_OVERLOAD = 2
+"""Times a load that overwhelmed the DUT: no DUT sustains so much. Somebody whom no witness saw may have slowed it: a
+neighbour on the core takes up to 40 % of a rate."""
+
 
 def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Observation]:
     """Every figure of a soak; ``evidence``: ids of its trials.
@@ -202,6 +206,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
         high = min((fps for fps in ends if fps is not None), default=None)
         lower = high is None
     evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
+    never_above = _never_above(goal, outcome) if lower else None
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
     if line_ratio is not None and _at_line_rate(load, outcome):
         line_ratio = 1.0  # loads are whole frames: the last fraction of a frame is not missing
@@ -219,7 +224,21 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
                 low=None if low is None else float(value) * low / load,
                 high=None if high is None else float(value) * high / load,
                 repeats=max(1, sum(fps is not None for fps in goal.repeated_fps)),
+                never_above=never_above and (never_above[0] * value / load, never_above[1]),
             )
+
+
+def _never_above(goal: GoalOutcome, outcome: Outcome) -> tuple[float, str] | None:
+    """A load that the DUT does not sustain, frames/s per direction, and the trial that shows it; None if none does.
+
+    Far above an overload in which the DUT itself was the limit: at more load it loses no less.
+    """
+    if goal.goal.traffic_class or not outcome.plateaus:  # a class may lose nothing while others do
+        return None
+    if not all(point.load_fps and not point.at_least for point in outcome.plateaus):
+        return None
+    highest = max((point.load_fps * _BEYOND_OVERLOAD, point.trial_id) for point in outcome.plateaus)
+    return highest if highest[0] > (goal.load_fps or 0) else None
 
 
 def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, float | None]:
@@ -345,7 +364,8 @@ def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation
                     None if end is None else outcome.class_load_fps(each, end) * factor
                     for end in (seen.value, seen.low, seen.high)
                 )
-                yield replace(seen, value=value or 0.0, unit=unit, low=low, high=high, of_class=each.name)
+                of_class = replace(seen, value=value or 0.0, unit=unit, low=low, high=high, of_class=each.name)
+                yield replace(of_class, never_above=None)
     for loss in each.losses:
         yield from _of_class_loss(each.name, loss)
     for point in each.latency:

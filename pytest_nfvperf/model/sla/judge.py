@@ -203,8 +203,20 @@ def _judge_one(asked: _Requirement, observed: Sequence[Observation], why: Mappin
     if limit.of_baseline:
         return _judge_baseline(asked, found)
     if limit.relative_to is None:
-        return asked.verdict(found, _Figure.of(found))
+        verdict = asked.verdict(found, _Figure.of(found))
+        return verdict if verdict.judgement is not Judgement.INCONCLUSIVE else _by_overload(asked, found) or verdict
     return _judge_relation(asked, found)
+
+
+def _by_overload(asked: _Requirement, found: Observation) -> Verdict | None:
+    """FAIL if the limit is above what the DUT certainly cannot do, although the figure is only a lower bound."""
+    if found.never_above is None:
+        return None
+    most, trial_id = found.never_above
+    why = f"{trial_id} overloaded the DUT, and it does not sustain {format_value(most, found.unit)}"
+    figure = replace(_Figure.of(found), high=most, why="; ".join(filter(None, (why, found.bound_reason))))
+    verdict = asked.verdict(replace(found, evidence=(*found.evidence, trial_id)), figure)
+    return verdict if verdict.judgement is Judgement.FAIL else None
 
 
 def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:
