@@ -64,7 +64,7 @@ def steps(*, whole: bool) -> tuple[Step, ...]:
 def tutorial_commands() -> list[str]:
     """The tutorial's commands, each a line for a shell."""
     page = TUTORIAL.read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n# tutorial\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^<!-- tutorial -->\n```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from user_project import CONFTEST, make_traffic_files
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
-BLOCK = re.compile(r"^```python\n# (suite|conftest)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+from tests.documents import KINDS, PAGES, ROOT, blocks
+
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#]+)")
 
 
-def blocks(kind: str):
-    for page in PAGES:
-        for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
-            if match[1] == kind:
-                yield pytest.param(
-                    match[2], id=f"{page.relative_to(ROOT)}:{page.read_text()[: match.start()].count(chr(10)) + 1}"
-                )
+def codes(kind: str):
+    return [pytest.param(block.code, id=block.place) for block in blocks(kind, language="python")]
 
 
 @pytest.mark.thorough("a run of pytest for each example")
-@pytest.mark.parametrize("code", list(blocks("suite")))
+@pytest.mark.parametrize("code", codes("suite"))
 def test_suites_in_the_docs_run(code, pytester):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(code)
@@ -38,7 +31,7 @@ def test_suites_in_the_docs_run(code, pytester):
 
 
 @pytest.mark.thorough("a run of pytest for each example")
-@pytest.mark.parametrize("code", list(blocks("conftest")))
+@pytest.mark.parametrize("code", codes("conftest"))
 def test_conftests_in_the_docs_serve(code, pytester):
     pytester.makeconftest(code)
     pytester.makepyfile("def test_it(phy2phy, search, sla): pass")
@@ -58,5 +51,11 @@ def test_the_readme_has_both_commands_and_the_docs_have_code():
 
     assert "make run" in readme
     assert "make test" in readme
-    assert len(list(blocks("suite"))) >= 4
-    assert len(list(blocks("conftest"))) >= 2
+    assert len(codes("suite")) >= 4
+    assert len(codes("conftest")) >= 2
+
+
+def test_every_mark_of_a_block_is_known_and_none_is_seen_by_a_reader():
+    assert {block.kind for block in blocks()} == {"", *KINDS}
+    seen = [block.place for block in blocks() if re.match(rf"# ({'|'.join(KINDS)})$", block.code.partition("\n")[0])]
+    assert not seen, "write the mark as a comment before the block: <!-- suite -->"

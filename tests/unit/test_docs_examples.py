@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from user_project import make_traffic_files
@@ -16,11 +15,9 @@ from pytest_nfvperf.config.validate import section_of
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutBond, DutPort, LabSpeaker, NicSpec
+from tests.documents import ROOT, blocks
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yaml"))
-BLOCK = re.compile(r"^```ya?ml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def kind_of(text):
@@ -28,20 +25,15 @@ def kind_of(text):
     return match[1] if match else None
 
 
-def blocks():
-    for page in PAGES:
-        for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
-            if kind_of(match[1]):
-                line = page.read_text(encoding="utf-8")[: match.start()].count("\n") + 1
-                yield pytest.param(match[1], id=f"{page.relative_to(ROOT)}:{line}")
+FILES = list(blocks("testbed", "sla", "traffic", language="yaml"))
 
 
-@pytest.mark.parametrize("text", list(blocks()))
-def test_blocks_on_pages(text, tmp_path, monkeypatch):
-    if kind_of(text) == "testbed":
+@pytest.mark.parametrize(("kind", "text"), [pytest.param(one.kind, one.code, id=one.place) for one in FILES])
+def test_blocks_on_pages(kind, text, tmp_path, monkeypatch):
+    if kind == "testbed":
         testbed, _ = parse_testbed(text, cores=2)
         assert testbed.name
-    elif kind_of(text) == "traffic":
+    elif kind == "traffic":
         make_traffic_files(tmp_path)
         monkeypatch.chdir(tmp_path)
         assert parse_traffic(text).lines()
@@ -68,7 +60,7 @@ def test_slas_of_the_suites(path):
 def test_there_is_something_to_test():
     kinds = [kind_of(path.read_text(encoding="utf-8")) for path in EXAMPLES]
     assert {"testbed", "sla"} <= set(kinds)
-    assert len(list(blocks())) >= 6
+    assert len(FILES) >= 6
 
 
 MODELS = (

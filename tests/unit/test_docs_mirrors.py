@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs/how-to/mirrors.md").read_text(encoding
 
 def test_the_drawing() -> None:
     ((code, text),) = re.findall(
-        r"^```python\n# topology\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+        r"^<!-- topology -->\n```python\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
     )
     names: dict[str, object] = {}
     exec(compile(code, "docs/how-to/mirrors.md", "exec"), names)

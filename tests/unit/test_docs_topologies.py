@@ -16,7 +16,7 @@ from pytest_nfvperf.model.traffic.trial import Direction
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference/topologies.md").read_text(encoding="utf-8")
 BOTH = PAGE + (DOCS / "how-to/own-openflow.md").read_text(encoding="utf-8")
-DRAWN = re.findall(r"^```python\n# topology\n(.*?)^```\n.*?^```text\n(.*?)^```", BOTH, re.MULTILINE | re.DOTALL)
+DRAWN = re.findall(r"^<!-- topology -->\n```python\n(.*?)^```\n.*?^```text\n(.*?)^```", BOTH, re.MULTILINE | re.DOTALL)
 REFUSED = re.findall(r"^\| `(.+?)` \| `(.+?)` \|$", PAGE.split("## What is refused")[1], re.MULTILINE)
 
 
@@ -36,7 +36,7 @@ def test_refusals(mistake, answer):
 
 
 def test_all_of_them_were_tried():
-    assert len(DRAWN) == BOTH.count("```python\n# topology\n") == BOTH.count("```text\n") >= 4
+    assert len(DRAWN) == BOTH.count("<!-- topology -->\n```python\n") == BOTH.count("```text\n") >= 4
     assert len(REFUSED) == PAGE.split("## What is refused")[1].count("\n| `") >= 7
 
 

@@ -1,0 +1,34 @@
+"""Blocks of code in the documents. A comment before a block, which no reader sees, says what the block is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+KINDS = ("suite", "conftest", "topology", "testbed", "sla", "traffic", "tutorial", "capture")
+_BLOCK = re.compile(r"(?:^<!-- (?P<kind>\w+) -->\n)?^ *```(?P<language>\w*)\n(?P<code>.*?)^ *```", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """``kind``: of KINDS, or "" without a comment. ``place``: its page and line."""
+
+    kind: str
+    language: str
+    code: str
+    place: str
+
+
+def blocks(*kinds: str, language: str = "", pages: Iterable[Path] = PAGES) -> Iterator[Block]:
+    """The blocks of these kinds, or all; in this language, or any."""
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for match in _BLOCK.finditer(text):
+            place = f"{page.relative_to(ROOT)}:{text[: match.start('code')].count(chr(10))}"
+            block = Block(match["kind"] or "", match["language"], match["code"], place)
+            if (not kinds or block.kind in kinds) and language in {"", block.language}:
+                yield block
