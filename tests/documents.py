@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,3 +33,16 @@ def blocks(*kinds: str, language: str = "", pages: Iterable[Path] = PAGES) -> It
             block = Block(match["kind"] or "", match["language"], match["code"], place)
             if (not kinds or block.kind in kinds) and language in {"", block.language}:
                 yield block
+
+
+def commands(code: str) -> Iterator[list[str]]:
+    """The words of each command of a shell's block, without its environment; of a path the last part."""
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words:
+            end = next((at for at, word in enumerate(words) if word == "&&" or word.endswith(";")), len(words))
+            command = [word.removesuffix(";") for word in words[: end + (end < len(words) and words[end] != "&&")]]
+            while command and re.match(r"[A-Z_]+=", command[0]):
+                del command[0]
+            yield [command[0].rpartition("/")[2], *command[1:]]
+            words = words[end + 1 :]

@@ -6,16 +6,23 @@ import ast
 import re
 from collections import defaultdict
 from dataclasses import fields
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from pytest_nfvperf.cli.main import _parser as command_parser
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.session.options import Options
+from tests.documents import ROOT, blocks, commands
 from tools.reference_pages import _leaves as leaves
 
-ROOT = Path(__file__).parents[2]
+COMMANDS = [
+    (command, block.place)
+    for block in blocks(language="bash")
+    for command in commands(block.code)
+    if command[0] in {"nfvperf", "pytest"}
+]
 
 
 class Parser:
@@ -98,3 +105,23 @@ def test_commands_that_documents_and_messages_name_exist():
         assert command in commands, f"{place} names nfvperf {command}"
         if rest and commands[command]:
             assert rest[0] in commands[command], f"{place} names nfvperf {command} {rest[0]}"
+
+
+def of_pytest(words: list[str]) -> set[str]:
+    """Our options among those of pytest."""
+    return {word.partition("=")[0] for word in words if word.startswith("--nfv-")}
+
+
+@pytest.mark.parametrize(("command", "place"), [pytest.param(*each, id=each[1]) for each in COMMANDS])
+def test_a_command_of_a_document_has_only_options_that_there_are(command, place, capsys):
+    """Also that behind ``--``, which compare, bisect and lab hand on. Whether it runs needs a machine."""
+    parser = Parser()
+    add_options(parser)
+    assert of_pytest(command) <= parser.added
+    divide = command.index("--") if "--" in command else len(command)
+    for each in (command[:divide], command[divide + 1 :]):
+        if each[:1] == ["nfvperf"]:
+            try:
+                command_parser().parse_args(each[1:])
+            except SystemExit:
+                pytest.fail(f"{place}: {capsys.readouterr().err}")
