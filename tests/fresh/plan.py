@@ -71,8 +71,8 @@ def tutorial_commands() -> list[str]:
 def tutorial_steps() -> tuple[Step, ...]:
     """Each command of the tutorial; the last one ends in a red gate.
 
-    The green gate may be inconclusive: whether a busy machine lets a figure be judged is not what is asked, and a second
-    try takes it minutes. The red one is red on any machine.
+    The green gate may be inconclusive: whether a busy machine lets a figure be judged is not what is asked, and a
+    second try takes it minutes. The red one is red on any machine.
     """
     *most, last = tutorial_commands()
     green, red = frozenset({0, _INCONCLUSIVE}), frozenset({_FAILED})
