@@ -206,7 +206,6 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
         high = min((fps for fps in ends if fps is not None), default=None)
         lower = high is None
     evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
-    never_above = _never_above(goal, outcome) if lower else None
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
     if line_ratio is not None and _at_line_rate(load, outcome):
         line_ratio = 1.0  # loads are whole frames: the last fraction of a frame is not missing
@@ -224,21 +223,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
                 low=None if low is None else float(value) * low / load,
                 high=None if high is None else float(value) * high / load,
                 repeats=max(1, sum(fps is not None for fps in goal.repeated_fps)),
-                never_above=never_above and (never_above[0] * value / load, never_above[1]),
             )
-
-
-def _never_above(goal: GoalOutcome, outcome: Outcome) -> tuple[float, str] | None:
-    """A load that the DUT does not sustain, frames/s per direction, and the trial that shows it; None if none does.
-
-    Far above an overload in which the DUT itself was the limit: at more load it loses no less.
-    """
-    if goal.goal.traffic_class or not outcome.plateaus:  # a class may lose nothing while others do
-        return None
-    if not all(point.load_fps and not point.at_least for point in outcome.plateaus):
-        return None
-    highest = max((point.load_fps * _BEYOND_OVERLOAD, point.trial_id) for point in outcome.plateaus)
-    return highest if highest[0] > (goal.load_fps or 0) else None
 
 
 def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, float | None]:
@@ -256,7 +241,8 @@ def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, f
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
     """The forwarding rate that a search also reads: the median of its repeats, or a single one with its own interval.
 
-    A lower bound if the CPUs were far apart during one of them, or the generator was the limit.
+    A lower bound if the CPUs were far apart during one of them, or the generator was the limit. Else no search finds a
+    load far above the overload: at more load a DUT loses no less. One class may lose nothing while others do.
     """
     if not outcome.plateaus:
         return
@@ -268,6 +254,9 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
         low, high = interval.low, interval.high
     bits = outcome.mean_frame_size * 8
     at_least = next((point.at_least for point in points if point.at_least), "")
+    most, trial_id = max((point.load_fps * _BEYOND_OVERLOAD, point.trial_id) for point in points)
+    known = all(point.load_fps for point in points) and not any(goal.goal.traffic_class for goal in outcome.goals)
+    bounds = known and not at_least and most > max((goal.load_fps or 0 for goal in outcome.goals), default=0)
     for factor, unit in ((1.0, "pps"), (bits, "bps")):
         yield Observation(
             "forwarding_rate",
@@ -280,6 +269,7 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
             low=None if at_least else low * factor,
             high=None if at_least else high * factor,
             repeats=len(points),
+            never_above=(most * factor, trial_id) if bounds else None,
         )
 
 
@@ -364,8 +354,7 @@ def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation
                     None if end is None else outcome.class_load_fps(each, end) * factor
                     for end in (seen.value, seen.low, seen.high)
                 )
-                of_class = replace(seen, value=value or 0.0, unit=unit, low=low, high=high, of_class=each.name)
-                yield replace(of_class, never_above=None)
+                yield replace(seen, value=value or 0.0, unit=unit, low=low, high=high, of_class=each.name)
     for loss in each.losses:
         yield from _of_class_loss(each.name, loss)
     for point in each.latency:

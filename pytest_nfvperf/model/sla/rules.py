@@ -223,7 +223,6 @@ def within(seen: Observation, budget: int) -> Observation | str:
         seen,
         lower_bound=seen.lower_bound or lower,
         upper_bound=seen.upper_bound or not lower,
-        never_above=None,
         bound_reason="; ".join(filter(None, (seen.bound_reason, why))),
     )
 

@@ -64,7 +64,7 @@ class Observation:
         flows: behind ``offloaded_flows``: each flow as OVS writes it, and whether it is in hardware.
         flows_left_out: flows that are not listed, because there are too many.
         default_limit: of deliveries, the most that is allowed where no rule is about this metric; None of others.
-        never_above: of a lower bound, what the DUT cannot do, and the trial that shows it; None if unknown.
+        never_above: of a plateau, what no search finds, and the trial that shows it; None if that is unknown.
     """
 
     metric: str
