@@ -29,6 +29,9 @@ NEEDED |= {
 """Words of a command that name what nobody has here, and what that is."""
 
 
+ON_RESULTS = "show|history|site|datasheet"
+
+
 def shell(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "COLUMNS": "120"}
     return subprocess.run(
@@ -78,6 +81,28 @@ def test_the_tutorial_of_a_suite_goes_as_it_is_written(tmp_path: Path) -> None:
     assert (done.returncode, "Failed" in done.stdout) == (1, True)
     for command in measure.splitlines():
         assert shell(command, tmp_path).returncode == 1
+
+
+def test_commands_on_the_results_of_a_run_go_as_they_are_written(tmp_path: Path) -> None:
+    """Steps: an accepted run of the tutorial's suite, then each command on ``reports/latest`` and on a history.
+
+    Verify: the exit status. Names of runs that only their author has are left out.
+    """
+    page, suite = "your-own-suite.md", tmp_path / "suites/acme"
+    suite.mkdir(parents=True)
+    (tmp_path / "conftest.py").write_text(only(page, "conftest")[1].replace("3.8e6", "4.8e6"))
+    (suite / "test_acme.py").write_text(only(page, "suite")[0])
+    (suite / "sla.yaml").write_text(only(page, "sla")[0])
+    assert shell("pytest suites/acme", tmp_path).returncode == 0
+    lines = [line for block in blocks(language="bash") for line in block.code.splitlines()]
+    known = [
+        line for line in lines if re.match(f"nfvperf ({ON_RESULTS}) ", line) and not re.search(r"\d{8}-\d{6}", line)
+    ]
+    assert {line.split()[1] for line in known} == set(ON_RESULTS.split("|"))
+    for line in dict.fromkeys(known):
+        done = shell(f"HOME={tmp_path}; {line}", tmp_path)
+        too_few = 10 if "history check" in line else 0  # a history of one run cannot tell, as the pages say
+        assert done.returncode == too_few, f"{line}: {done.stdout}{done.stderr}"
 
 
 def pytest_commands() -> Iterator[object]:
