@@ -202,7 +202,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.summary_table import run_table, times_text  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
-    from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
+    from pytest_nfvperf.model.display import folded, how_many  # noqa: PLC0415
     from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of  # noqa: PLC0415
 
     run = read_run(arguments.run)
@@ -228,7 +228,7 @@ def _show(arguments: argparse.Namespace) -> int:
         *run.problems,
         conclusion.last_line,
     ]
-    print("\n".join(lines))
+    print("\n".join(part for line in lines for part in folded(line, width)))
     return conclusion.exit_status
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.adapters.process.outputs import SteadyOutput
 from pytest_nfvperf.cli.command import Command
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.conclusion import RunFate
@@ -29,6 +30,9 @@ def run_pytest(arguments: Sequence[str]) -> int:
     """Run pytest in this process; returns its exit status."""
     import pytest  # noqa: PLC0415 - other commands need none
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, SteadyOutput):
+            stream.plain = False  # pytest and the line of progress move a terminal's cursor
     return int(pytest.main([*_IMPORTED, *arguments]))
 
 

@@ -6,11 +6,13 @@ Light to import: every pytest run of the environment does.
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from pytest_nfvperf.model.errors import ConfigError
 
@@ -142,20 +144,117 @@ def folded(text: str, width: int | None) -> list[str]:
 
 
 def wrapped(text: str, room: int, indent: str = "") -> list[str]:
-    """Lines of at most ``room`` characters, later ones indented; a number stays with its unit where both fit."""
+    """Lines of at most ``room`` characters, later ones indented; a number stays with its unit where both fit.
+
+    A word that no line holds is cut where it may be (``cut``), else within.
+    """
     import textwrap  # noqa: PLC0415 - most runs fold nothing
 
-    def joined(found: re.Match[str]) -> str:
-        fits = len(found[0]) + len(indent) <= room
-        return f"{found[1]}{_NO_BREAK}{found[2]}" if fits else found[0]
+    width = room - len(indent)
 
-    lines = textwrap.wrap(_WITH_UNIT.sub(joined, text), room, subsequent_indent=indent, break_on_hyphens=False)
+    def joined(found: re.Match[str]) -> str:
+        return f"{found[1]}{_NO_BREAK}{found[2]}" if len(found[0]) <= width else found[0]
+
+    def parts(found: re.Match[str]) -> str:
+        first = cut(found[0], width + 1)[:-1]
+        return f"{first} {found[0][len(first) :]}"
+
+    text, long = _WITH_UNIT.sub(joined, text), re.compile(rf"\S{{{width + 1},}}")
+    while width > 0 and long.search(text):
+        text = long.sub(parts, text)
+    lines = textwrap.wrap(text, room, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def longest_word(text: str) -> int:
     """Length of the longest word; a number and its unit are one."""
     return max(map(len, _WITH_UNIT.sub(rf"\1{_NO_BREAK}\2", text).split(" ")))
+
+
+# Tables. One rule folds them all: columns that matter less are left out, else names move to lines of their own above
+# their rows. Texts fold between words. No figure is cut.
+
+
+class Column(NamedTuple):
+    """``folds``: of texts. ``optional``: from 1 on, a narrow table lacks it, the lowest number first."""
+
+    heading: str
+    right: bool = False
+    folds: bool = False
+    optional: int = 0
+
+
+Styled = tuple[str, str]
+"""Text and its style."""
+
+
+def fold_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str | Styled]], width: int | None, *, once: bool = False
+) -> tuple[list[list[Styled]], list[str]]:
+    """The lines of a table, and the headings of the columns that it lacks.
+
+    Args:
+        columns: the first one has names.
+        rows: a cell for each column.
+        width: of the terminal; None: as wide as needed.
+        once: a name is not repeated in the next row.
+    """
+    cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
+    texts = [[column.heading, *(row[at][0] for row in cells)] for at, column in enumerate(columns)]
+    above, shown, widths = _arrangement(columns, texts, width)
+    indent, before = _INDENT * above, ""
+
+    def lines_of(row: Sequence[Styled]) -> Iterator[list[Styled]]:
+        for parts in cell_lines([row[at][0] for at in shown], widths):
+            line = [(indent, "")]
+            for at, part, size in zip(shown, parts, widths, strict=True):
+                blank = " " * (size - len(part))
+                line += [(blank, ""), (part, row[at][1])] if columns[at].right else [(part, row[at][1]), (blank, "")]
+                line.append((" ", ""))
+            yield line
+
+    most = max(columns[at].heading.count("\n") for at in shown)
+    headings = [("\n" * (most - each.heading.count("\n")) + each.heading, "bold") for each in columns]
+    lines = [[(columns[0].heading, "bold")]] * above + [*lines_of(headings)]
+    lines.append([("─" * (len(indent) + sum(widths) + len(shown) - 1), "")])
+    for row in cells:
+        (name, style), same = row[0], row[0][0] == before
+        before = name
+        lines += [[(line, style)] for line in folded(name, width)] if above and not same else []
+        lines += lines_of([("", ""), *row[1:]] if once and same else row)
+    return lines, [" ".join(columns[at].heading.split()) for at in range(1, len(columns)) if at not in shown]
+
+
+def _arrangement(
+    columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int | None
+) -> tuple[bool, list[int], list[int]]:
+    """Whether names stand above their rows, which columns are shown, and how wide each is."""
+    optional = sorted((at for at, each in enumerate(columns) if each.optional), key=lambda at: columns[at].optional)
+    for above, count in itertools.product((False, True), range(len(optional) + 1)):
+        shown = [at for at in range(above, len(columns)) if at not in optional[:count]]
+        room = sys.maxsize if width is None else width - len(shown) + 1 - len(_INDENT) * above
+        folding = [number for number, at in enumerate(shown) if columns[at].folds]
+        widths = table_widths([texts[at] for at in shown], folding, room)
+        if sum(widths) <= room:
+            break
+    return above, shown, widths
+
+
+def table_widths(columns: Sequence[Sequence[str]], folding: Iterable[int], room: int) -> list[int]:
+    """Widths of columns as their cells need; where there is no room, those that fold down to their longest words."""
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    for at in folding:
+        widths[at] -= max(0, min(sum(widths) - room, widths[at] - max(map(longest_word, columns[at]))))
+    return widths
+
+
+def cell_lines(cells: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """The lines of a row."""
+    lines = (
+        [part for line in cell.split("\n") for part in wrapped(line, size) or [""]]
+        for cell, size in zip(cells, widths, strict=True)
+    )
+    return itertools.zip_longest(*lines, fillvalue="")
 
 
 # Text of users, made safe for a file, a terminal, or a page. Control characters move a terminal's cursor, and no XML

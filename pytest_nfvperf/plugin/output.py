@@ -422,6 +422,10 @@ class ResultLines:
         if fields is not None:
             self._fields[report.nodeid] = fields
             self._seconds[report.nodeid] += report.duration
+            if isinstance(report.longrepr, str):
+                from pytest_nfvperf.adapters.report.texts import FailureText  # noqa: PLC0415 - as above
+
+                report.longrepr = FailureText(report.longrepr)
             if report.outcome not in {"passed", "failed", "skipped"}:  # "rerun": another plugin tries it again
                 self._repeated.add(report.nodeid)
 

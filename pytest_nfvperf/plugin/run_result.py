@@ -305,7 +305,7 @@ def summary(
     with parts.isolated("the table cannot be shown", f"then: nfvperf show {run_dir}"):
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup, most=_MOST_ROWS):
             terminal.write_line(table)
-    _write(terminal, lines_of_test(listed_in_summary(conclusion.tests)))
+    _write(terminal, lines_of_test(listed_in_summary(conclusion.tests), brief=True))
     # The user must see what was not measured.
     left = not_for_testbed_lines(run.not_for_testbed)
     skipped = (*left, *skipped_lines(run), *not_begun_lines(run, conclusion))

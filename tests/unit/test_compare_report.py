@@ -76,11 +76,25 @@ def test_the_table_has_a_line_for_each_metric_and_the_reason_of_what_broke(compa
     ]
     rows = {" ".join(line.split()) for line in lines}
     assert (
-        "throughput/ndr_pdr phy2phy 64 new forwarding rate 6.60 Mpps 5.71 Mpps 0.865 0.855 .. 0.875 1.0% 1.2% "
+        "throughput/ndr_pdr phy2phy 64 new forwarding rate 6.60 Mpps 0.865 0.855 .. 0.875 1.2% "
         "31 in 8, 2 dropped slower"
     ) in rows
-    assert any(row.startswith("PMD cycles per packet 230 cycles 262.2 cycles 1.140") for row in rows)
-    assert "throughput/ndr_pdr phy2phy 1518, odd: broken: vswitchd ended with status 127" in rows
+    assert any(row.startswith("PMD cycles per packet 230 cycles 1.140") for row in rows)
+    assert "2 tests, odd: broken: vswitchd ended with status 127" in rows, "a reason that several share is told once"
+
+
+def test_no_difference_below_the_noise_floor_is_called_visible(compared):
+    first = compared.tests[0]
+    metric = replace(first.data.sides[0].metrics[0], noise_floor=0.188)
+    noisy = replace(first, data=replace(first.data, sides=(SideFigures("new", metrics=(metric,)),)))
+    run = replace(compared, tests=(noisy,))
+
+    assert comparison_rows(run)[0].visible == "18.8%"
+    panel = comparison_chart(run).panels[0]
+    low, high = panel.x.reach
+    assert low < 1 / 1.188 < 1.188 < high, "the plot shows the noise floor"
+    assert any(series.below == [1 - 1 / 1.188] for series in panel.series)
+    assert comparison_rows(replace(compared, tests=(first,)))[0].visible == "1.2%"
 
 
 def test_what_the_reader_must_know_of_a_test_stands_below_the_table(compared):
@@ -105,8 +119,13 @@ def test_a_side_that_has_no_figure_is_a_line_of_cannot_tell(compared):
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_the_table_is_as_wide_as_the_terminal(compared, width):
-    assert max(map(len, comparison_text(compared, width=width).splitlines())) <= width
+def test_the_table_is_as_wide_as_the_terminal_and_cuts_nothing(compared, width):
+    text = comparison_text(compared, width=width)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    assert all(word in text.split() for word in ("throughput/ndr_pdr", "0.855", "1.2%", "slower"))
+    assert text.count("throughput/ndr_pdr phy2phy 1518") == 1
 
 
 def test_the_page_has_the_chart_the_table_and_what_differs(run, tmp_path):

@@ -208,7 +208,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_cuts_no_figure(width: int) -> N
     assert all(len(line) <= width for line in text.splitlines())
     assert "4.02" in text
     assert "INCONCLUSIVE" in text
-    assert ("This terminal is too narrow for: PDR in Gbps" in text) is (width == 80)
+    assert ("This terminal is too narrow for: NDR Gbps, PDR Gbps" in text) is (width == 80)
     assert "too narrow" not in wide
 
 

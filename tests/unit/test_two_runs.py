@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
-from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome, PlateauPoint
 from pytest_nfvperf.model.statistics import Samples
 from tests.sample_run import run_data
 
@@ -73,8 +73,31 @@ def test_what_else_differs_is_told(made):
 
 
 def test_runs_without_a_test_in_common_are_refused(made):
-    with pytest.raises(ConfigError, match="have no figure of the same test in common"):
+    with pytest.raises(ConfigError, match="have no rate, time or cost of the same test in common"):
         compared_runs(made("one", 4e6), made("two", 4e6, labels=(("test", "other"),)), 0.02)
+
+
+def test_tests_are_the_same_by_their_labels_whatever_firmware_and_file_they_had(made):
+    """As the history follows them: `nfvperf site` would else say that nothing is in common."""
+    first = made("one", 4e6, labels=(*LABELS, ("firmware", "1.2")))
+    second = made("two", 4e6, labels=(*LABELS, ("firmware", "1.3")))
+    moved = replace(second, tests={"suites/t.py::rate": second.tests["t.py::rate"]})
+
+    (test,) = compared_runs(first, moved, 0.02).tests
+    assert test.data.sides[0].deciding.word == "same"
+
+
+def test_a_plateau_is_compared_though_it_has_no_samples(made):
+    def with_plateau(run, rate):
+        (test,) = run.tests.values()
+        ((record, outcome),) = test.outcomes.items()
+        point = PlateauPoint("trial-0009", rate, rate * 0.99, rate * 1.01, 62)
+        test.outcomes[record] = replace(outcome, samples=(), plateaus=(point,))
+        return run
+
+    compared = compared_runs(with_plateau(made("one", 4e6), 4e6), with_plateau(made("two", 4e6), 3.4e6), 0.02)
+    (metric,) = compared.tests[0].data.sides[0].metrics
+    assert (metric.metric, metric.ratio) == ("forwarding_rate", pytest.approx(0.85))
 
 
 def test_one_run_twice_is_refused(made):

@@ -37,8 +37,9 @@ from pytest_nfvperf.model.measure.compare import (
     SideFigures,
     compare_metric,
 )
-from pytest_nfvperf.model.measure.observe import observation
+from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import subject_of
 from pytest_nfvperf.model.statistics import Samples, relative
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
@@ -114,7 +115,7 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
         )
     tests = list(_tests(first, second, margin))
     if not tests:
-        raise ConfigError(f"runs {names[0]} and {names[1]} have no figure of the same test in common")
+        raise ConfigError(f"runs {names[0]} and {names[1]} have no rate, time or cost of the same test in common")
     compared_tests = {test.test for test in tests}
     measured = dict.fromkeys(test.node_id for run in (first, second) for test in run.tests.values() if test.outcomes)
     decided = set(words(test.data for test in tests))
@@ -151,12 +152,14 @@ def _text(value: object) -> str:
 
 
 def _tests(first: RunEvidence, second: RunEvidence, margin: float) -> Iterator[TestComparison]:
+    others = {
+        (subject_of(outcome.label), outcome.algorithm): outcome
+        for test in second.tests.values()
+        for outcome in test.outcomes.values()
+    }
     for test in first.tests.values():
-        if test.node_id not in second.tests:
-            continue
-        others = {(of.labels, of.algorithm): of for of in second.tests[test.node_id].outcomes.values()}
         for outcome in test.outcomes.values():
-            other = others.get((outcome.labels, outcome.algorithm))
+            other = others.get((subject_of(outcome.label), outcome.algorithm))
             if other is not None and (side := _side(outcome, other, second.run_id, margin)).metrics:
                 data = ComparisonData(outcome.labels, outcome.algorithm, ReadingMethod.RUNS, first.run_id, (side,))
                 yield TestComparison(test.node_id, data)
@@ -193,4 +196,8 @@ def _samples(outcome: Outcome) -> list[Samples]:
             )
             figures = tuple(map(float, values))
             found.append(Samples(goal.goal.name, "pps", figures, at_least=at_least, at_most=at_most))
+    for seen in observations(outcome):
+        if seen.metric in BETTER and not seen.of_class and all(seen.metric != samples.metric for samples in found):
+            at_least, at_most = (seen.bound_reason * open_end for open_end in (seen.lower_bound, seen.upper_bound))
+            found.append(Samples(seen.metric, seen.unit, (seen.value,), at_least=at_least, at_most=at_most))
     return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]

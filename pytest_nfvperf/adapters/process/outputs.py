@@ -81,14 +81,14 @@ class SteadyOutput:
     def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
         self.failed: Exception | None = None
         self._stream = stream
-        self._plain = plain
+        self.plain = plain
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         if self.failed is None:
-            shown = visible(text, colors=self.isatty()) if self._plain else text
+            shown = visible(text, colors=self.isatty()) if self.plain else text
             try:
                 self._stream.write(encodable(shown, self._stream.encoding or "utf-8"))
             except (OSError, ValueError) as error:  # ValueError: it was closed

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pytest_nfvperf.adapters.report.chart import (
@@ -28,10 +26,10 @@ from pytest_nfvperf.adapters.report.chart import (
 )
 from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
-from pytest_nfvperf.adapters.report.terminal_table import rendered
-from pytest_nfvperf.model.display import MISSING, format_value
+from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.model.display import MISSING, Column, Styled, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
-from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, SideState, Word
+from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, ReadingMethod, SideState, Word
 
 _STYLES = {
     str(Word.SLOWER): ("bold red", "fail"),
@@ -53,9 +51,15 @@ MOST_TESTS = 40
 """Of a larger comparison the chart has the largest differences, and the page folds all other tests."""
 
 LEGEND = (
-    "ratio: side over baseline, with its interval. noise: how far from 1 it must be to count, by two builds of the "
-    "baseline. visible: the smallest difference that these readings could have shown."
+    "baseline: the median of its readings. ratio: side over baseline, with its interval; it decides, and is {ratio}. "
+    "visible: the smallest difference that could have shown here, whether the interval or the noise floor prevents "
+    "more."
 )
+_RATIOS = {
+    ReadingMethod.ALTERNATING: "of readings in the same turns, at the same speed of the cores",
+    ReadingMethod.ROUNDS: "of the readings of all rounds",
+    ReadingMethod.RUNS: "of the two runs' readings",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,8 @@ class ComparisonRow:
     side: str
     metric: str
     baseline: str
-    value: str
     ratio: str
     interval: str
-    noise: str
     visible: str
     pairs: str
     word: str
@@ -85,7 +87,7 @@ def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
             rows += [_row(metric, side.side, test) for metric in side.metrics]
             if not side.metrics:
                 word = Word.CANNOT_TELL if side.state is SideState.MEASURED else side.state
-                dashes = (MISSING,) * 8
+                dashes = (MISSING,) * 6
                 rows.append(ComparisonRow(test, side.side, *dashes, str(word), side.reason, decides=True))
     return rows
 
@@ -129,11 +131,9 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
         side=side,
         metric=metric_name(metric.metric).replace(", per direction", ""),
         baseline=format_value(metric.baseline_value, metric.unit),
-        value=format_value(metric.value, metric.unit),
         ratio=MISSING if metric.ratio is None else f"{metric.ratio:.3f}",
         interval=f"{low} .. {high}".strip() if low or high else "open",
-        noise=MISSING if metric.noise_floor is None else f"{metric.noise_floor:.1%}",
-        visible=MISSING if metric.smallest_detectable is None else f"{metric.smallest_detectable:.1%}",
+        visible=MISSING if metric.visible is None else f"{metric.visible:.1%}",
         pairs=pairs + (f", {dropped} dropped" if dropped else ""),
         word=str(metric.word),
         reason=metric.reason,
@@ -161,15 +161,22 @@ def comparison_text(
     if most is not None and len(rows) > most:
         shown = [row for of_it in list(by_test.values())[: most * len(by_test) // len(rows)] for row in of_it]
     if rows:
-        parts += [_table(shown), Text(LEGEND, style="dim")]
+        parts += [*_table(shown, width), Text(legend(compared), style="dim")]
     if len(shown) < len(rows):
         left = f"The table has {len(shown):,} of {len(rows):,} rows, of tests that changed first."
         parts.append(Text(f"{left} All: nfvperf show {path}"))
     parts += map(Text, noted(compared))
-    without_ratio = (row for row in rows if row.decides and row.ratio == MISSING)
-    parts += [Text(f"{row.test}, {row.side}: {row.word}: {row.reason}") for row in without_ratio]
+    why: dict[str, list[str]] = {}
+    for row in (row for row in rows if row.decides and row.ratio == MISSING):
+        why.setdefault(f"{row.side}: {row.word}: {row.reason}", []).append(row.test)
+    parts += [Text(f"{tests[0] if len(tests) == 1 else f'{len(tests)} tests'}, {each}") for each, tests in why.items()]
     parts += [Text(warning, style="yellow") for warning in compared.warnings]
     return rendered(parts, width=width, color=color)
+
+
+def legend(compared: ComparedRun) -> str:
+    """What the figures are."""
+    return LEGEND.format(ratio=", or ".join(dict.fromkeys(_RATIOS[test.data.how] for test in compared.tests)))
 
 
 def changed_first(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
@@ -215,22 +222,21 @@ def heading_once(compared: ComparedRun) -> list[str]:
     ]
 
 
-def _table(rows: Sequence[ComparisonRow]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    for title in ("test", "side", "metric"):
-        table.add_column(title, no_wrap=title == "side")
-    for title in ("baseline", "side's", "ratio", "interval", "noise", "visible", "pairs in blocks"):
-        table.add_column(title, justify="right", no_wrap=title != "pairs in blocks")
-    table.add_column("", no_wrap=True)
-    last = ("", "")
+def _table(rows: Sequence[ComparisonRow], width: int | None) -> list[RenderableType]:
+    figures = {"baseline": 0, "ratio": 0, "interval": 0, "visible": 0, "pairs in blocks": 1}
+    columns = [
+        *(Column(title) for title in ("test", "side", "metric")),
+        *(Column(title, right=True, optional=optional) for title, optional in figures.items()),
+        Column(""),
+    ]
+    cells, last = list[list[str | Styled]](), ("", "")
     for row in rows:
-        test = row.test if row.test != last[0] else ""
         side = row.side if (row.test, row.side) != last else ""
         last = (row.test, row.side)
-        style = _STYLES.get(row.word, ("", ""))[0] if row.decides else "dim"
-        figures = (row.baseline, row.value, row.ratio, row.interval, row.noise, row.visible, row.pairs)
-        table.add_row(test, side, row.metric, *figures, Text(row.word, style=style))
-    return table
+        word = (row.word, _STYLES.get(row.word, ("", ""))[0] if row.decides else "dim")
+        shown = (row.baseline, row.ratio, row.interval, row.visible, row.pairs)
+        cells.append([row.test, side, row.metric, *shown, word])
+    return table(columns, cells, width, once=True)
 
 
 def comparison_chart(compared: ComparedRun) -> Chart | None:
@@ -254,8 +260,19 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     for y, (name, metric, ratio) in enumerate(lines):
         colour, blocks, noise = _COLOURS[metric.word], metric.block_ratios, metric.noise_ratios
         low, high = metric.low or ratio, metric.high or ratio
-        below, above = [ratio - low], [high - ratio]
+        below, above, floor = [ratio - low], [high - ratio], metric.noise_floor
         series += [
+            ChartSeries(
+                "noise floor: a ratio within it does not count",
+                [1] * (floor is not None),
+                [y + 0.28] * (floor is not None),
+                MUTED,
+                "line-ns",
+                5,
+                below=[1 - 1 / (1 + (floor or 0))],
+                above=[floor or 0],
+                across=True,
+            ),
             ChartSeries("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5, hover=_hover(noise, "second build")),
             ChartSeries("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6, hover=_hover(blocks, name)),
             ChartSeries(
@@ -273,8 +290,9 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
         ]
     series.append(ChartSeries("one block of fresh builds", (), (), MUTED, "circle-open", 2.6))
     series.append(ChartSeries("baseline over its second build, by block", (), (), MUTED, "line-ns", 5))
-    # From the lowest to the highest end of all intervals, and some more; single blocks may lie outside.
+    # From the lowest end of all intervals and noise floors to the highest; single blocks may lie outside.
     ends = [end for _, metric, ratio in lines for end in (metric.low, metric.high, ratio) if end is not None]
+    ends += [end for _, metric, _ in lines if (floor := metric.noise_floor) for end in (1 / (1 + floor), 1 + floor)]
     low, high = min([*ends, 1 - _LEAST_REACH]), max([*ends, 1 + _LEAST_REACH])
     spare, margin = (high - low) * 0.06, compared.comparing.margin
     panel = Panel(
@@ -313,6 +331,6 @@ def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, An
         "left_out": compared.left_out,
         "notes": noted(compared),
         "warnings": compared.warnings,
-        "legend": LEGEND,
+        "legend": legend(compared),
         "styles": WORD_CLASSES,
     }

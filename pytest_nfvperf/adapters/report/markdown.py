@@ -31,7 +31,7 @@ _MARKS = {
 _RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
 _RIG_MARKS: dict[str, str] = {Grade.QUIET: "✅", Grade.DISTURBED: "⚠️", Grade.UNTRUSTED: "⛔"}
 _WORD_MARKS: dict[str, str] = {Word.FASTER: "✅", Word.SAME: "✅", Word.SLOWER: "❌", Word.CANNOT_TELL: "⚠️"}
-_COMPARED = "| | test | side | metric | baseline | side's | ratio | noise | |\n|---|---|---|---|---|---|---|---|---|"
+_COMPARED = "| | test | side | metric | baseline | ratio | visible | |\n|---|---|---|---|---|---|---|---|"
 _HEAD = "| | test | figures | result |\n|---|---|---|---|"
 
 
@@ -84,7 +84,7 @@ def _comparison(run: RunEvidence, conclusion: RunConclusion) -> list[str]:
         lines += ["", _COMPARED]
     for row in rows:
         ratio = row.ratio if row.ratio == MISSING else f"{row.ratio} ({row.interval})"
-        cells = (row.test, row.side, row.metric, row.baseline, row.value, ratio, row.noise)
+        cells = (row.test, row.side, row.metric, row.baseline, ratio, row.visible)
         mark = _WORD_MARKS.get(row.word, "⛔")
         lines.append(f"| {mark} | {' | '.join(map(escaped, cells))} | **{escaped(row.word)}** |")
     return [*lines, ""]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
@@ -40,8 +37,8 @@ from pytest_nfvperf.adapters.report.studies import (
     subject_notes,
 )
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
-from pytest_nfvperf.adapters.report.terminal_table import fitted, no_room, rendered
-from pytest_nfvperf.model.display import MISSING, format_ns
+from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.model.display import MISSING, Column, Styled, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.sla.rules import CLASS
@@ -59,18 +56,17 @@ BADGE_STYLES = {
     "INTERNAL": "bold magenta",
 }
 
-_HEADINGS = {
-    "NDR": "NDR\nMpps",
-    "NDR in Gbps": "\nGbps",
-    "of line": "of\nline",
-    "PDR": "PDR\nMpps",
-    "PDR in Gbps": "\nGbps",
-    "plateau": "plateau\nMpps",
-    "p50": "latency\np50",
-    "p99": "\np99",
-    "cycles/packet": "cycles/\npacket",
+_SEARCHED = {
+    "NDR": Column("NDR\nMpps", right=True),
+    "NDR in Gbps": Column("NDR\nGbps", right=True, optional=2),
+    "of line": Column("of\nline", right=True),
+    "PDR": Column("PDR\nMpps", right=True),
+    "PDR in Gbps": Column("PDR\nGbps", right=True, optional=1),
+    "plateau": Column("plateau\nMpps", right=True, optional=4),
+    "p50": Column("latency\np50", right=True, optional=5),
+    "p99": Column("latency\np99", right=True),
+    "cycles/packet": Column("cycles/\npacket", right=True, optional=3),
 }
-_OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "plateau", "p50")
 
 _AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
     "the generator itself can hardly do more": lambda goal: goal.generator_limited and not goal.slowed,
@@ -94,8 +90,15 @@ _READ_AS = {
 """What the other marks of a load say."""
 
 _MOST_LOADS = 4
-_COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
-_OPTIONAL_OF_STUDIES = ("copies", "cores", "cycles/packet")
+_STUDIED = {
+    "median": Column("median", right=True),
+    "ratio": Column("of", right=True),
+    "interval": Column("interval", right=True),
+    "cycles/packet": Column("cycles/\npacket", right=True, optional=3),
+    "cores": Column("cores", right=True, optional=2),
+    "copies": Column("copies", right=True, optional=1),
+    "mirror complete": Column("mirror\ncomplete", right=True),
+}
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
 
 
@@ -117,11 +120,11 @@ def run_table(
     count = sum(len(test.outcomes) for test in run.tests.values())
     among = _first_tests(run, conclusion, most) if most is not None and count > most else None
     rows = summary_rows(run, conclusion, among)
-    table = summary_text(rows, width=width, color=color) if rows else ""
+    shown = summary_text(rows, width=width, color=color) if rows else ""
     if among is None:
-        return table
+        return shown
     left = f"The table has {len(rows):,} of {count:,} rows, of tests that did not pass first."
-    return f"{table}\n{left} All: nfvperf show {run.path}"
+    return f"{shown}\n{left} All: nfvperf show {run.path}"
 
 
 def _first_tests(run: RunEvidence, conclusion: RunConclusion, most: int) -> frozenset[str]:
@@ -173,37 +176,27 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     others = [row for row in rows if not row.outcome.goals and row.outcome.labels not in compared]
     parts: list[list[RenderableType]] = []
     if searches:
-        table, left_out = fitted(partial(_search_table, searches), _OPTIONAL, width)
-        parts.append([table, *(Text(note, style="dim") for note in (*_notes(searches), *no_room(left_out)))])
+        parts.append([*_search_table(searches, width), *(Text(note, style="dim") for note in _notes(searches))])
     if sampled:
         parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
-        parts.append([_other_table(others)])
+        parts.append(_other_table(others, width))
     if any(row.outcome.classes for row in rows):
-        parts.append([_class_table(rows)])
+        parts.append(_class_table(rows, width))
     counted = dict.fromkeys(text for row in rows for text in row.outcome.dut_counted)
     parts += [[Text(f"The DUT counted {text}", style="yellow") for text in counted]] if counted else []
     separated = [part if not number else [Text(""), *part] for number, part in enumerate(parts)]
     return rendered(chain.from_iterable(separated), width=width, color=color)
 
 
-def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compact: bool) -> Table:  # noqa: ARG001
-    table = _table("\ntest", "\ntopology", "\nframe")
-    without = set(left_out)
-    if not any(row.outcome.line_rate_fps for row in rows):
-        without.add("of line")
-    if not any(row.outcome.plateaus for row in rows):
-        without.add("plateau")
-    shown = [name for name in _HEADINGS if name not in without]
-    for name in shown:
-        heading = _HEADINGS["p50"].replace("p50", "p99") if name == "p99" and "p50" in without else _HEADINGS[name]
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("\nverdict", no_wrap=True)
+def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
+    without = set() if any(row.outcome.line_rate_fps for row in rows) else {"of line"}
+    without |= set() if any(row.outcome.plateaus for row in rows) else {"plateau"}
+    shown = [name for name in _SEARCHED if name not in without]
+    columns = [*map(Column, ("test", "topology", "frame")), *map(_SEARCHED.__getitem__, shown), Column("verdict")]
     different = differing([row.outcome.label for row in rows])
-    for row in rows:
-        cells = _search_cells(row)
-        table.add_row(*_subject(row, different), *(cells[name] for name in shown), _verdict(row))
-    return table
+    cells = ((*_subject(row, different), *map(_search_cells(row).__getitem__, shown), _verdict(row)) for row in rows)
+    return table(columns, cells, width)
 
 
 def _search_cells(row: SummaryRow) -> dict[str, str]:
@@ -217,7 +210,7 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
         MISSING if point is None else format_ns(point.p99_ns),
         MISSING if cost is None or cost.pmd_cycles_per_packet is None else f"{cost.pmd_cycles_per_packet:.0f}",
     )
-    return dict(zip(_HEADINGS, cells, strict=True))
+    return dict(zip(_SEARCHED, cells, strict=True))
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
@@ -244,27 +237,24 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     return notes
 
 
-def _other_table(rows: Sequence[SummaryRow]) -> Table:
-    table = _table("test", "topology", "frame")
-    table.add_column("result")
-    table.add_column("verdict", no_wrap=True)
+def _other_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
+    columns = [*map(Column, ("test", "topology", "frame")), Column("result", folds=True), Column("verdict")]
     different = differing([row.outcome.label for row in rows])
-    for row in rows:
-        table.add_row(*_subject(row, different), other_result(row.outcome), _verdict(row))
-    return table
+    cells = ((*_subject(row, different), other_result(row.outcome), _verdict(row)) for row in rows)
+    return table(columns, cells, width)
 
 
-def _class_table(rows: Sequence[SummaryRow]) -> Table:
+def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
     """The classes of each mix at each load; of a series of loads only those at which one lost frames.
 
     A verdict is shown where it was judged: in the row of a trial that it rests on.
     """
-    table = _table("test", "class", "frame", "of load", "at")
-    for name in ("rate", "lost", "p50", "p99"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    names = (*map(Column, ("test", "class", "frame", "of load")), Column("at", folds=True))
+    figures = (Column(title, right=True) for title in ("rate", "lost", "p50", "p99"))
     different = differing([row.outcome.label for row in rows])
+    cells = list[Sequence[str | Styled]]()
     for row in rows:
+        name, _, _ = _subject(row, different)
         found = class_figures(row.outcome)
         lossy = {each.at for each in found if each.lossy}
         several = len({each.at for each in found}) > _MOST_LOADS
@@ -275,19 +265,13 @@ def _class_table(rows: Sequence[SummaryRow]) -> Table:
                 if dict(verdict.subject).get(CLASS) == each.name and each.trial_id in verdict.evidence
             ]
             word = worst(about).value if about else ""
-            name, _, _ = _subject(row, different)
-            table.add_row(
-                *(name, each.name, each.frames, each.of_load, each.at, each.rate, each.lost, each.p50, each.p99),
-                Text(word, style=BADGE_STYLES.get(word, "dim")),
+            cells.append(
+                [
+                    *(name, each.name, each.frames, each.of_load, each.at, each.rate, each.lost, each.p50, each.p99),
+                    (word, BADGE_STYLES.get(word, "dim")),
+                ]
             )
-    return table
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-    for title in titles:
-        table.add_column(title, no_wrap="test" not in title, overflow="fold")
-    return table
+    return table([*names, *figures, Column("verdict")], cells, width, once=True)
 
 
 def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str]:
@@ -300,66 +284,40 @@ def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str
     )
 
 
-def _verdict(row: SummaryRow) -> Text:
+def _verdict(row: SummaryRow) -> Styled:
     word = row.badge or (worst(row.verdicts).value if row.verdicts else NO_SLA)
-    return Text(word, style=BADGE_STYLES.get(word, "dim"))
+    return word, BADGE_STYLES.get(word, "dim")
 
 
-def _study_tables(verdicts: Sequence[tuple[Outcome, Text]], width: int | None = None) -> list[RenderableType]:
+def _study_tables(verdicts: Sequence[tuple[Outcome, Styled]], width: int | None = None) -> list[RenderableType]:
     comparisons = find_comparisons([outcome for outcome, _ in verdicts])
     by_labels = {outcome.labels: verdict for outcome, verdict in verdicts}
     shown: list[RenderableType] = []
     for comparison in comparisons:
-        optional = [name for name in _OPTIONAL_OF_STUDIES if name in _filled(comparison)]
-        table, left_out = fitted(partial(_study_table, comparison, by_labels), optional, width)
-        notes = (
-            Text(line, style="dim")
-            for line in (*no_room(left_out), slope_line(comparison), *subject_notes(comparison))
-            if line
-        )
-        shown += [*([Text("")] if shown else []), table, *notes]
+        title = Text(f"{comparison.name}: {metric_name(comparison.main)}", style="bold")
+        notes = (Text(line, style="dim") for line in (slope_line(comparison), *subject_notes(comparison)) if line)
+        shown += [*([Text("")] if shown else []), title, *_study_table(comparison, by_labels, width), *notes]
     below = [_CORES] if any(comparison.main == "tcp_throughput" for comparison in comparisons) else []
     below += notes_below(comparisons)
     return [*shown, *([Text("")] if below else []), *(Text(note, style="dim") for note in below)]
 
 
 def _study_table(
-    comparison: StudyOutcomes,
-    verdicts: Mapping[tuple[tuple[str, str], ...], Text],
-    left_out: Sequence[str],
-    *,
-    compact: bool,
-) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0 if compact else (0, 1),
-        title=f"{comparison.name}: {metric_name(comparison.main)}",
-        title_justify="left",
-        title_style="bold",
-    )
-    above = "\n" if compact else ""
-    table.add_column(above + comparison.per, justify="right", no_wrap=True)
-    shown = [name for name in _filled(comparison) if name not in left_out]
-    headings = {name: name for name in _COLUMNS}
-    if compact:  # in two lines
-        headings = {name: f"\n{name}" for name in _COLUMNS}
-        headings |= {"cycles/packet": "cycles/\npacket", "mirror complete": "mirror\ncomplete"}
-    baseline = comparison.outcomes[0].label[comparison.per]
-    headings["ratio"] = f"of {comparison.per}" + ("\n" if compact else " ") + baseline
-    for name in shown:
-        table.add_column(headings[name], justify="right", no_wrap=True)
-    table.add_column(f"{above}verdict", no_wrap=True)
+    comparison: StudyOutcomes, verdicts: Mapping[tuple[tuple[str, str], ...], Styled], width: int | None
+) -> list[RenderableType]:
+    shown, baseline = _filled(comparison), comparison.outcomes[0].label[comparison.per]
+    columns = _STUDIED | {"ratio": Column(f"of {comparison.per} {baseline}", right=True)}
+    rows = []
     for outcome in comparison.outcomes:
-        verdict, cells = verdicts.get(outcome.labels, Text(MISSING)), _cells(outcome, comparison)
-        table.add_row(outcome.label[comparison.per], *(cells[name] for name in shown), verdict)
-    return table
+        cells, verdict = _cells(outcome, comparison), verdicts.get(outcome.labels, (MISSING, ""))
+        rows.append((outcome.label[comparison.per], *map(cells.__getitem__, shown), verdict))
+    per = Column(comparison.per, right=True)
+    return table([per, *map(columns.__getitem__, shown), Column("verdict")], rows, width)
 
 
 def _filled(comparison: StudyOutcomes) -> list[str]:
     cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
-    return [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
+    return [name for name in _STUDIED if any(cell[name] != MISSING for cell in cells)]
 
 
 def _cells(outcome: Outcome, comparison: StudyOutcomes) -> dict[str, str]:
@@ -380,9 +338,5 @@ def times_text(run: RunEvidence, *, width: int | None = None, color: bool = Fals
     headings, rows = time_table(run)
     if not rows:
         return f"{run.path}: nothing says what its tests spent their time on: earlier versions noted that of no test"
-    table = _table("test")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for _, name, cells in rows:
-        table.add_row(Text(name), *cells)
-    return rendered([table], width=width, color=color)
+    columns = [Column("test"), *(Column(heading, right=True) for heading in headings)]
+    return rendered(table(columns, [(name, *cells) for _, name, cells in rows], width), color=color)

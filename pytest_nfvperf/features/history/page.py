@@ -15,12 +15,9 @@ from urllib.parse import quote
 
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from pytest_nfvperf.adapters.report.templating import TEMPLATES, environment, style
-from pytest_nfvperf.adapters.report.terminal_table import rendered
+from pytest_nfvperf.adapters.report.terminal_table import rendered, table
 from pytest_nfvperf.features.history.files import write_file
 from pytest_nfvperf.features.history.series import (
     COMMIT,
@@ -35,7 +32,7 @@ from pytest_nfvperf.features.history.series import (
     machines,
 )
 from pytest_nfvperf.features.history.triage import TriageLine, importance
-from pytest_nfvperf.model.display import format_value, how_many
+from pytest_nfvperf.model.display import Column, format_value, how_many
 from pytest_nfvperf.model.errors import ConfigError
 
 _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
@@ -93,18 +90,13 @@ def machine_line(machine: MachinePeriod) -> str:
 
 def history_text(watched: Sequence[Watched], *, width: int | None = None, color: bool = False) -> str:
     """``width``: columns; None: as wide as needed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
-    for title in ("test", "metric", "machine"):
-        table.add_column(title)
-    for title in ("runs", "median", "last"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("changes")
-    previous = ""
-    for (name, *cells), texts, direction in _rows(watched):
-        text = Text("\n".join(texts), style=_STYLES[direction] if direction else "dim")
-        table.add_row(name if name != previous else "", *cells, text)
-        previous = name
-    return rendered([table], width=width, color=color)
+    names = [Column(title, folds=title != "test") for title in ("test", "metric", "machine")]
+    figures = [Column(title, right=True) for title in ("runs", "median", "last")]
+    rows = [
+        (*cells, ("\n".join(texts), _STYLES[direction] if direction else "dim"))
+        for cells, texts, direction in _rows(watched)
+    ]
+    return rendered(table([*names, *figures, Column("changes", folds=True)], rows, width, once=True), color=color)
 
 
 def version_urls(templates: Iterable[str]) -> dict[str, str]:

@@ -17,6 +17,8 @@ from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.sla.verdict import NOT_MEASURED, Judgement, Verdict, worst
 
 LONGEST_REASON = 300
+_LONGEST_LAST = 160
+"""Of the reason in the last line: what is above has all of it."""
 
 
 class Fate(StrEnum):
@@ -369,8 +371,8 @@ class RunConclusion:
     @property
     def last_line(self) -> str:
         rig = f"Rig: {self.rig}" if self.rig else ""
-        parts = (self.headline, rig, self.reason, self.advice)
-        sentences = " ".join(text if text.endswith("?") else f"{text}." for text in parts if text)
+        parts = (self.headline, rig, cut(self.reason, _LONGEST_LAST), self.advice)
+        sentences = " ".join(text if text.endswith(("?", "…")) else f"{text}." for text in parts if text)
         return f"{sentences} (exit status {self.exit_status})"
 
 

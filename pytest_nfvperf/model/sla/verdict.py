@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import takewhile, zip_longest
+from itertools import takewhile
 
-from pytest_nfvperf.model.display import format_against, format_margin, longest_word, wrapped
+from pytest_nfvperf.model.display import cell_lines, format_against, format_margin, table_widths, wrapped
 from pytest_nfvperf.model.statistics import Bound, Relative, bound_of
 
 NOT_GIVEN = "no baseline was given: --nfv-baseline DIR names the results of an earlier run"
@@ -255,21 +255,17 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """Widths of the columns: as their cells need, else narrower, down to the longest words."""
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    words = [max(map(longest_word, column)) for column in columns]
-    room = WIDTH - len(_GAP) * (len(widths) - 1)
-    for least in (words, [_LEAST_WIDTH] * len(widths)):
-        for at in _NARROWED_IN_TURN:
-            widths[at] -= max(0, min(sum(widths) - room, widths[at] - least[at]))
+    room = WIDTH - len(_GAP) * (len(_HEADINGS) - 1)
+    widths = table_widths(list(zip(*rows, strict=True)), _NARROWED_IN_TURN, room)
+    for at in _NARROWED_IN_TURN:
+        widths[at] -= max(0, min(sum(widths) - room, widths[at] - _LEAST_WIDTH))
     return widths
 
 
 def _row_lines(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    folded = (wrapped(cell, width) for cell, width in zip(cells, widths, strict=True))
     return [
         _GAP.join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
-        for parts in zip_longest(*folded, fillvalue="")
+        for parts in cell_lines(cells, widths)
     ]
 
 
