@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from pytest_nfvperf.adapters.host.cpus import complete_testbed
 from pytest_nfvperf.adapters.machine import machine_checks as machine
@@ -19,12 +14,17 @@ from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
 from pytest_nfvperf.adapters.machine.lab_needs import lab_checks, node_checks
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
-from pytest_nfvperf.backends.embedded_side import cached_round_trips
+from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.backends.embedded_side import EmbeddedSide, cached_round_trips
+from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES
+from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
-from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.display import Column, Styled, how_many, longest_word
+from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.testbed.testbed import Testbed
 
-_MARKS = {CheckState.OK: "[green]ok[/]", CheckState.WARN: "[yellow]note[/]", CheckState.MISSING: "[red]missing[/]"}
-_ABSENT = "[yellow]absent[/]"
+_MARKS = {CheckState.OK: ("ok", "green"), CheckState.WARN: ("note", "yellow"), CheckState.MISSING: ("missing", "red")}
+_ABSENT = ("absent", "yellow")
 """Of a missing thing that is optional."""
 
 
@@ -34,27 +34,42 @@ def doctor(file: Path | None) -> int:
     if testbed is not None:
         testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
     found = [*machine.checks(testbed), distance_check(testbed, cached_round_trips)]
-    found += [*lab_checks(complete_testbed(testbed)), *node_checks(testbed)] if testbed is not None else []
+    if testbed is not None:
+        complete = complete_testbed(testbed)
+        found += [*lab_checks(complete), *node_checks(testbed)]
+        found += _as_a_run(complete) if is_usable(found) else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
 
 
+def _as_a_run(testbed: Testbed) -> list[Check]:
+    """What a run looks at before it starts anything, in its own words; nothing for a replay."""
+    engine = testbed.generator.engine
+    if engine == "replay":
+        return []
+    side = EmbeddedSide(testbed) if engine == "embedded" else FEATURE_ENGINES.part(engine).side(testbed)
+    try:
+        LocalBackend(testbed, side).check()
+    except NfvperfError as error:
+        return [Check("a run's own look", CheckState.MISSING, "refused", str(error), needed=True)]
+    return [Check("a run's own look", CheckState.OK, "nothing is missing", needed=True)]
+
+
 def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 120) -> str:
     """The table of checks, needed ones first. The last line says whether all of them are met."""
-    table = Table(box=box.SIMPLE_HEAD, show_lines=False)
-    for title in ("", "what", "seen", "what to do"):
-        table.add_column(title, overflow="fold")
+    rows: list[Sequence[str | Styled]] = []
+    room = width - max((len(check.name) for check in checks), default=0) - len(" missing  ")
     for title, needed in (("needed", True), ("optional", False)):
-        table.add_row("", f"[bold]{title}[/]", "", "")
+        rows.append(("", (title, "bold"), ""))
         for check in [check for check in checks if check.needed is needed]:
             mark = _ABSENT if check.state is CheckState.MISSING and not needed else _MARKS[check.state]
-            table.add_row(mark, check.name, check.seen, check.advice)
-        table.add_section()
-    out = io.StringIO()
-    Console(file=out, width=width, force_terminal=color, highlight=False).print(table)
+            # A path that has no room beside the name stays whole below it.
+            seen = [check.seen] if longest_word(check.seen) <= room else ["", check.seen]
+            rows.append((mark, check.name, *seen, check.advice))
+    columns = [Column(""), Column("what"), Column("seen", folds=True)]
     missing = how_many(_missing(checks), "thing")
     ready = "ready: yes" if is_usable(checks) else f"ready: no, {missing} missing"
-    return f"{out.getvalue().rstrip()}\n\n{ready}"
+    return f"{rendered(table(columns, rows, width), width=width, color=color)}\n\n{ready}"
 
 
 def _missing(checks: Sequence[Check]) -> int:

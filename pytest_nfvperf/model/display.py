@@ -29,7 +29,8 @@ _LEAST_KEPT = 0.5
 """Share of the room that must stay used. A longer word is cut within."""
 _WITH_UNIT = re.compile(r"(\S*\d) ((?:%|[kMGT]?pps|[kMGT]?bps|[num]?s)(?!\w)\S*)")
 """A number and its unit, each with what is joined to it."""
-_INDENT = "  "
+_INDENT, _NOTE = "  ", "    "
+_LEAST_COLUMN = 8
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -133,14 +134,14 @@ def cut(text: str, width: int) -> str:
     return f"{text[:last].rstrip()}…" if width > 0 else ""
 
 
-def folded(text: str, width: int | None) -> list[str]:
+def folded(text: str, width: int | None, indent: str = _INDENT) -> list[str]:
     """Lines of at most so many columns, later ones indented; a number stays with its unit.
 
     ``width``: None for a file or a pipe, where a line stays one.
     """
     if width is None or len(text) < width:
         return [text]
-    return wrapped(text, max(20, width - 1), _INDENT)
+    return wrapped(text, max(20, width - 1), indent)
 
 
 def wrapped(text: str, room: int, indent: str = "") -> list[str]:
@@ -195,7 +196,7 @@ def fold_table(
 
     Args:
         columns: the first one has names.
-        rows: a cell for each column.
+        rows: a cell for each column; further ones are notes below the row.
         width: of the terminal; None: as wide as needed.
         once: a name is not repeated in the next row.
     """
@@ -222,6 +223,8 @@ def fold_table(
         before = name
         lines += [[(line, style)] for line in folded(name, width)] if above and not same else []
         lines += lines_of([("", ""), *row[1:]] if once and same else row)
+        notes = (part for note, _ in row[len(columns) :] for part in folded(f"{_NOTE}{note}", width, _NOTE) if note)
+        lines += [[(part, "")] for part in notes]
     return lines, [" ".join(columns[at].heading.split()) for at in range(1, len(columns)) if at not in shown]
 
 
@@ -230,21 +233,28 @@ def _arrangement(
 ) -> tuple[bool, list[int], list[int]]:
     """Whether names stand above their rows, which columns are shown, and how wide each is."""
     optional = sorted((at for at, each in enumerate(columns) if each.optional), key=lambda at: columns[at].optional)
-    for above, count in itertools.product((False, True), range(len(optional) + 1)):
+    for cut_words, above, count in itertools.product((False, True), (False, True), range(len(optional) + 1)):
         shown = [at for at in range(above, len(columns)) if at not in optional[:count]]
         room = sys.maxsize if width is None else width - len(shown) + 1 - len(_INDENT) * above
         folding = [number for number, at in enumerate(shown) if columns[at].folds]
-        widths = table_widths([texts[at] for at in shown], folding, room)
+        widths = table_widths([texts[at] for at in shown], folding, room, cut_words=cut_words)
         if sum(widths) <= room:
             break
     return above, shown, widths
 
 
-def table_widths(columns: Sequence[Sequence[str]], folding: Iterable[int], room: int) -> list[int]:
-    """Widths of columns as their cells need; where there is no room, those that fold down to their longest words."""
+def table_widths(
+    columns: Sequence[Sequence[str]], folding: Sequence[int], room: int, *, cut_words: bool = True
+) -> list[int]:
+    """Widths of columns as their cells need; where there is no room, those that fold are narrower, the first one first.
+
+    They narrow down to their longest words, with ``cut_words`` further.
+    """
     widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-    for at in folding:
-        widths[at] -= max(0, min(sum(widths) - room, widths[at] - max(map(longest_word, columns[at]))))
+    words = [max(map(longest_word, column)) for column in columns]
+    for least in (words, [_LEAST_COLUMN] * len(words))[: 1 + cut_words]:
+        for at in folding:
+            widths[at] -= max(0, min(sum(widths) - room, widths[at] - least[at]))
     return widths
 
 

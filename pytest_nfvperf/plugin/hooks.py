@@ -16,7 +16,7 @@ import pytest
 
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import folded
-from pytest_nfvperf.model.errors import ConfigError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKERS, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import INI_KEYS, add_options, read_options, refuse_misspelt_options
@@ -136,11 +136,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _recording_refusal(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     try:
         yield
-    except (pytest.UsageError, ConfigError) as error:
-        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
+    except (pytest.UsageError, ConfigError, TestbedError) as error:
+        from pytest_nfvperf.plugin.run_result import BROKEN_STATUS, refuse  # noqa: PLC0415 - only for a refused run
 
-        mistake = pytest.UsageError(str(error))
+        broken = isinstance(error, TestbedError)
+        mistake = error if broken else pytest.UsageError(str(error))
         refuse(config, [item for item in items if is_measuring(item)], mistake)
+        if broken:
+            pytest.exit("the testbed is broken", BROKEN_STATUS)
         raise mistake from error
 
 

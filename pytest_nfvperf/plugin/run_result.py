@@ -59,6 +59,7 @@ from pytest_nfvperf.session.run import NfvSession
 EVIDENCE = "evidence.jsonl"
 _MOST_ROWS = 100
 """Of the table that ends a run; ``nfvperf show`` has all."""
+BROKEN_STATUS = RunFate.BROKEN.exit_status
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -104,8 +105,8 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
         nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, text))
 
 
-def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.UsageError) -> None:
-    """Record that a user's mistake ended the run before its first test.
+def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: Exception) -> None:
+    """Record that a user's mistake, or a broken testbed (TestbedError), ended the run before its first test.
 
     A worker of xdist cannot end the run, so it reports the mistake to its controller. A resumed run writes its end into
     a separate file, and does not touch the earlier evidence. Without usable options or a usable testbed file there is
@@ -119,10 +120,11 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
     if options.plan or options.setup_only or config.option.collectonly:
         return
     run_dir, nfv = run_directory(config, options), config.stash.get(SESSION_KEY, None)
-    status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
+    broken = isinstance(error, TestbedError)
+    status, reason = BROKEN_STATUS if broken else int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
     selected = tuple(item.nodeid for item in items)
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
-    state.conclusion, state.refused = conclude_run(RunFacts(never, status, reason)), True
+    state.conclusion, state.refused = conclude_run(RunFacts(never, status, reason)), not broken
     try:
         if resumed_name(config):
             _write_end(config, _end_file(config, run_dir, REFUSED), status, reason)

@@ -162,7 +162,8 @@ def check_before_run(config: pytest.Config, selected: Sequence[pytest.Item], ses
     machines may have what its own lacks, and its tests say what is missing.
 
     Raises:
-        pytest.UsageError: a file that cannot be used, an SLA rule that can never be judged, no OVS, no generator.
+        pytest.UsageError, ConfigError: a file that cannot be used, an SLA rule that can never be judged.
+        TestbedError: the machine lacks what the testbed names: a NIC, OVS.
     """
     refuse_two_topologies(selected)
     if is_worker(config):
@@ -171,10 +172,10 @@ def check_before_run(config: pytest.Config, selected: Sequence[pytest.Item], ses
         refuse_unjudgeable(selected, session, whole=not narrowed_by(config))
         if not session.options.plan:
             _ = session.baseline  # refuse an unreadable one before anything is measured
-        if starts(config, session.options):
-            session.backend.check()
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
+    if starts(config, session.options):
+        session.backend.check()
 
 
 def check_slas(

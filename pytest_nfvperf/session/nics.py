@@ -55,7 +55,9 @@ class Nics:
         known = {port.name: most_vfs(port, self._sysfs) for port in self._ports}
         without = next((name for name, count in known.items() if count is None), None)
         if without is not None:
-            raise UnavailableError(f"the NIC of port {without!r} has no SR-IOV (sriov_totalvfs in sysfs)")
+            absent = any(function_of(port, self._sysfs) is None for port in self._ports if port.name == without)
+            lacks = "is not in this machine" if absent else "has no SR-IOV (sriov_totalvfs in sysfs)"
+            raise UnavailableError(f"the NIC of port {without!r} {lacks}")
         counts = [count for count in known.values() if count is not None]
         outcome = Outcome(
             labels=tuple(sorted(self._labels.items())),

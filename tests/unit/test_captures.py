@@ -250,7 +250,9 @@ UNSIGNABLE = {
     "EtherType 0x88cc": Ether(dst="01:80:c2:00:00:0e", type=0x88CC) / Raw(b"p" * 64),
     "UDP with less than 14 bytes of payload": LAYERS / IP(**HERE) / UDP() / Raw(b"p" * 13) / Raw(bytes(5)),
     "LLC (an IEEE 802.3 length in place of a type)": Ether(dst="01:80:c2:00:00:00", type=38) / Raw(b"p" * 46),
-    "IP header that is incomplete": Ether(type=0x800) / Raw(b"\x45" + b"\xff" * 60),
+    "IP packet that is longer than its frame": Ether(type=0x800) / Raw(b"\x45" + b"\xff" * 60),
+    "IPv6 packet that is longer than its frame": LAYERS / IPv6(plen=900) / UDP() / Raw(b"p" * 64),
+    "IP header that contradicts itself": LAYERS / IP(len=0) / UDP() / Raw(b"p" * 64),
 }
 
 
@@ -266,6 +268,17 @@ def test_what_cannot_be_signed_is_counted_by_class(name: str, tmp_path: Path):
     assert frames.text == (
         "1 frame of some.pcap: 1 Ether / IP / UDP; left out, because they cannot be signed: 2 " + name
     )
+
+
+@pytest.mark.parametrize("port", [4789, 6081, 2152])
+@pytest.mark.parametrize("payload", [b"", b"\x08", b"0000000"])
+def test_a_datagram_to_a_tunnels_port_without_a_tunnel_is_no_broken_header(tmp_path: Path, port: int, payload: bytes):
+    """Keepalives are such: the UDP header was called incomplete, and the tunnel's read from Ethernet's padding."""
+    good = LAYERS / IP(**HERE) / UDP() / Raw(b"p" * 30)
+    probes = [LAYERS / Dot1Q(vlan=2) / Dot1Q(vlan=3) / net / UDP(dport=port) / Raw(payload) for net in (IP(), IPv6())]
+    frames = captured_frames(written(tmp_path, good, *probes, *probes))
+
+    assert frames.left_out == (("UDP with less than 14 bytes of payload", 4),)
 
 
 def test_a_short_frame_is_padded_and_signed_there(tmp_path: Path):

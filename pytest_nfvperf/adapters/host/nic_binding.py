@@ -163,11 +163,14 @@ def check_nics(nics: Sequence[NicSpec], bus: PciBus | None = None) -> None:
     """Check that the machine can spare each NIC of the testbed file, and can do what the file says.
 
     Raises:
-        ConfigError: there is no such device, it has too few VFs, or the machine needs it.
+        ConfigError: it has too few VFs, or the machine needs it.
+        TestbedError: there is no such device.
     """
     bus = bus or PciBus()
     for nic in nics:
         problem = None if is_to_be_made(nic.pci, nics) else why_not_set_up(nic, bus)
+        if problem is not None and vf_of(nic.pci) is None and bus.device(nic.pci) is None:
+            raise TestbedError(f"nics.{nic.pci}: {problem}")
         if problem is not None:
             raise ConfigError(problem, key=f"nics.{nic.pci}")
 

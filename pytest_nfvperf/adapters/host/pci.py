@@ -224,12 +224,15 @@ def check_device(
     the run binds devices to before, by what the testbed file calls them.
 
     Raises:
-        ConfigError: the machine has none, the machine needs it, or DPDK cannot take it as it is.
+        ConfigError: the machine needs it, or DPDK cannot take it as it is; a VF that nobody made.
+        TestbedError: the machine has none.
     """
     device = read_device(address, sysfs)
     if device is None:
-        advice = "see lspci -D" if vf_of(address) is None else "write 'vfs: N' at its PF in 'nics', or make it first"
-        raise ConfigError(f"{who}: this machine has no PCI device {address}: {advice}", key=key)
+        absent = f"{who}: this machine has no PCI device {address}"
+        if vf_of(address) is not None:
+            raise ConfigError(f"{absent}: write 'vfs: N' at its PF in 'nics', or make it first", key=key)
+        raise TestbedError(f"{key and f'{key}: '}{absent}: see lspci -D")
     found = {name: read_device(name, sysfs) for name in planned}
     drivers = {there.address: planned[name] for name, there in found.items() if there is not None}
     problem = why_not_for_dpdk(device, sysfs=sysfs, proc=proc, planned=drivers)

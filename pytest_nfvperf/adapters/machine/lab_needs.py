@@ -8,9 +8,11 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
 from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_dpdk_device, is_to_be_made, why_not_set_up
+from pytest_nfvperf.adapters.host.pci import read_device
 from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
 from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
+from pytest_nfvperf.adapters.net.ends import interface_exists
 from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
@@ -51,7 +53,10 @@ def lab_checks(testbed: Testbed) -> list[Check]:
 
 def _set_up(nic: NicSpec, testbed: Testbed) -> Check:
     """What the run does to a NIC before it measures, and why it cannot."""
-    seen = f"{nic}; the run does this, and undoes it at its end"
+    device = PciBus().device(nic.pci)
+    vfs = "" if device is None or device.sriov_totalvfs is None else f", {device.sriov_numvfs} VFs"
+    seen = "absent" if device is None else f"driver {device.driver or 'none'}{vfs}"
+    seen += f"; the run does, and undoes at its end: {nic}"
     problem = None if is_to_be_made(nic.pci, testbed.nics) else why_not_set_up(nic, PciBus())
     state = CheckState.OK if problem is None else CheckState.MISSING
     return Check(f"set-up of {nic.pci}", state, seen, problem or "", needed=problem is not None)
@@ -80,7 +85,8 @@ def _seen(port: DutPort, nic: NicFacts) -> str:
     parts += [f"{nic.speed_mbps / 1000:g} Gbit/s"] if nic.speed_mbps else []
     parts += [f"link {nic.link}"] if nic.link else []
     parts += [f"NUMA {nic.numa_node}"] if nic.numa_node is not None else []
-    return f"{port.pci or port.interface}: {', '.join(parts) or 'nothing known'}"
+    there = interface_exists(port.interface) if port.interface is not None else read_device(port.pci or "") is not None
+    return f"{port.pci or port.interface}: {', '.join(parts) or ('nothing known' if there else 'absent')}"
 
 
 def _absent(port: DutPort, name: str, testbed: Testbed) -> str:
@@ -90,7 +96,7 @@ def _absent(port: DutPort, name: str, testbed: Testbed) -> str:
             check_dpdk_device(port.pci, name, "", testbed.nics)
         else:
             check_free(port.interface or "", name, "")
-    except ConfigError as error:
+    except (ConfigError, TestbedError) as error:
         return error.message
     return ""
 

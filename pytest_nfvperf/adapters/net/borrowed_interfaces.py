@@ -137,10 +137,11 @@ def _restore_flags(entry: Entry, mask: int) -> None:
 
 
 def check_free(interface: str, who: str, key: str) -> InterfaceUse:
-    """The state of an interface; ConfigError if there is none of this name, or somebody needs it."""
+    """The state of an interface; TestbedError if there is none of this name, ConfigError if somebody needs it."""
     if not interface_exists(interface):
         names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
-        raise ConfigError(f"{who}: this machine has no interface {interface!r} (there are: {names or 'none'})", key=key)
+        absent = f"{who}: this machine has no interface {interface!r} (there are: {names or 'none'})"
+        raise TestbedError(f"{key and f'{key}: '}{absent}")
     use = read_interface_use(interface)
     if use.users:
         raise ConfigError(

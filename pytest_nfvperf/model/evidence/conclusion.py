@@ -371,7 +371,8 @@ class RunConclusion:
     @property
     def last_line(self) -> str:
         rig = f"Rig: {self.rig}" if self.rig else ""
-        parts = (self.headline, rig, cut(self.reason, _LONGEST_LAST), self.advice)
+        told = any(test.wrong for test in self.tests)
+        parts = (self.headline, rig, cut(self.reason, _LONGEST_LAST) if told else self.reason, self.advice)
         sentences = " ".join(text if text.endswith(("?", "…")) else f"{text}." for text in parts if text)
         return f"{sentences} (exit status {self.exit_status})"
 

@@ -24,8 +24,6 @@ WIDTH = 78
 _HEADINGS = ("verdict", "requirement", "observed", "limit", "margin")
 _GAP, _NO_BREAK = "  ", "\N{NO-BREAK SPACE}"
 _NARROWED_IN_TURN = (1, 4, 2, 3)
-_LEAST_WIDTH = 8
-"""Of a column, where the longest words of all do not fit beside one another."""
 
 _SHOWN_IDS = 2
 
@@ -214,7 +212,8 @@ def failure_table(
     """
     ordered = sorted(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.judgement))
     rows = [_HEADINGS, *(_row(verdict) for verdict in ordered)]
-    widths = _widths(rows)
+    room = WIDTH - len(_GAP) * (len(_HEADINGS) - 1)
+    widths = table_widths(list(zip(*rows, strict=True)), _NARROWED_IN_TURN, room)
     lines = [
         *wrapped(_headline(ordered, subject), WIDTH, _GAP),
         "",
@@ -251,15 +250,6 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         format_against(verdict.limit, verdict.observed, verdict.unit),
         format_margin(verdict.margin, verdict.times_limit),
     )
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Widths of the columns: as their cells need, else narrower, down to the longest words."""
-    room = WIDTH - len(_GAP) * (len(_HEADINGS) - 1)
-    widths = table_widths(list(zip(*rows, strict=True)), _NARROWED_IN_TURN, room)
-    for at in _NARROWED_IN_TURN:
-        widths[at] -= max(0, min(sum(widths) - room, widths[at] - _LEAST_WIDTH))
-    return widths
 
 
 def _row_lines(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
