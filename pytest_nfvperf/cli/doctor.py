@@ -19,7 +19,7 @@ from pytest_nfvperf.backends.embedded_side import EmbeddedSide, cached_round_tri
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
-from pytest_nfvperf.model.display import Column, Styled, how_many, longest_word
+from pytest_nfvperf.model.display import TableColumn, TableRow, how_many, longest_word
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
@@ -57,7 +57,7 @@ def _as_a_run(testbed: Testbed) -> list[Check]:
 
 def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 120) -> str:
     """The table of checks, needed ones first. The last line says whether all of them are met."""
-    rows: list[Sequence[str | Styled]] = []
+    rows = list[TableRow]()
     room = width - max((len(check.name) for check in checks), default=0) - len(" missing  ")
     for title, needed in (("needed", True), ("optional", False)):
         rows.append(("", (title, "bold"), ""))
@@ -66,7 +66,7 @@ def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 12
             # A path that has no room beside the name stays whole below it.
             seen = [check.seen] if longest_word(check.seen) <= room else ["", check.seen]
             rows.append((mark, check.name, *seen, check.advice))
-    columns = [Column(""), Column("what"), Column("seen", folds=True)]
+    columns = [TableColumn(""), TableColumn("what"), TableColumn("seen", folds=True)]
     missing = how_many(_missing(checks), "thing")
     ready = "ready: yes" if is_usable(checks) else f"ready: no, {missing} missing"
     return f"{rendered(table(columns, rows, width), width=width, color=color)}\n\n{ready}"

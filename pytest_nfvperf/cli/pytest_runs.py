@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.adapters.process.outputs import SteadyOutput
 from pytest_nfvperf.cli.command import Command
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.conclusion import RunFate
@@ -31,7 +30,7 @@ def run_pytest(arguments: Sequence[str]) -> int:
     import pytest  # noqa: PLC0415 - other commands need none
 
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, SteadyOutput):
+        if hasattr(stream, "plain"):
             stream.plain = False  # pytest and the line of progress move a terminal's cursor
     return int(pytest.main([*_IMPORTED, *arguments]))
 

@@ -176,7 +176,7 @@ def longest_word(text: str) -> int:
 # their rows. Texts fold between words. No figure is cut.
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """``folds``: of texts. ``optional``: from 1 on, a narrow table lacks it, the lowest number first."""
 
     heading: str
@@ -187,10 +187,11 @@ class Column(NamedTuple):
 
 Styled = tuple[str, str]
 """Text and its style."""
+TableRow = Sequence[str | Styled]
 
 
 def fold_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str | Styled]], width: int | None, *, once: bool = False
+    columns: Sequence[TableColumn], rows: Iterable[TableRow], width: int | None, *, once: bool = False
 ) -> tuple[list[list[Styled]], list[str]]:
     """The lines of a table, and the headings of the columns that it lacks.
 
@@ -202,7 +203,14 @@ def fold_table(
     """
     cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     texts = [[column.heading, *(row[at][0] for row in cells)] for at, column in enumerate(columns)]
-    above, shown, widths = _arrangement(columns, texts, width)
+    optional = sorted((at for at, each in enumerate(columns) if each.optional), key=lambda at: columns[at].optional)
+    for cut_words, above, count in itertools.product((False, True), (False, True), range(len(optional) + 1)):
+        shown = [at for at in range(above, len(columns)) if at not in optional[:count]]
+        room = sys.maxsize if width is None else width - len(shown) + 1 - len(_INDENT) * above
+        folding = [number for number, at in enumerate(shown) if columns[at].folds]
+        widths = table_widths([texts[at] for at in shown], folding, room, cut_words=cut_words)
+        if sum(widths) <= room:
+            break
     indent, before = _INDENT * above, ""
 
     def lines_of(row: Sequence[Styled]) -> Iterator[list[Styled]]:
@@ -228,21 +236,6 @@ def fold_table(
     return lines, [" ".join(columns[at].heading.split()) for at in range(1, len(columns)) if at not in shown]
 
 
-def _arrangement(
-    columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int | None
-) -> tuple[bool, list[int], list[int]]:
-    """Whether names stand above their rows, which columns are shown, and how wide each is."""
-    optional = sorted((at for at, each in enumerate(columns) if each.optional), key=lambda at: columns[at].optional)
-    for cut_words, above, count in itertools.product((False, True), (False, True), range(len(optional) + 1)):
-        shown = [at for at in range(above, len(columns)) if at not in optional[:count]]
-        room = sys.maxsize if width is None else width - len(shown) + 1 - len(_INDENT) * above
-        folding = [number for number, at in enumerate(shown) if columns[at].folds]
-        widths = table_widths([texts[at] for at in shown], folding, room, cut_words=cut_words)
-        if sum(widths) <= room:
-            break
-    return above, shown, widths
-
-
 def table_widths(
     columns: Sequence[Sequence[str]], folding: Sequence[int], room: int, *, cut_words: bool = True
 ) -> list[int]:
@@ -261,7 +254,7 @@ def table_widths(
 def cell_lines(cells: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """The lines of a row."""
     lines = (
-        [part for line in cell.split("\n") for part in wrapped(line, size) or [""]]
+        [part for line in cell.split("\n") for part in (wrapped(line, size) if line else [""])]
         for cell, size in zip(cells, widths, strict=True)
     )
     return itertools.zip_longest(*lines, fillvalue="")

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 import pytest
+from _pytest._code.code import TerminalRepr
 
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.display import cut, did_you_mean, encodable, format_elapsed, storable, visible
+from pytest_nfvperf.model.display import cut, did_you_mean, encodable, folded, format_elapsed, storable, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
@@ -323,6 +324,20 @@ def _our_fixtures() -> set[str]:
     return {one.name for one in functions if any("fixture" in ast.unparse(mark) for mark in one.decorator_list)}
 
 
+class FailureText(TerminalRepr):
+    """The text of a failed test, folded on a terminal. It is no ``str``, which pytest's short summary would repeat."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+
+    def toterminal(self, tw: Any) -> None:
+        """What is indented, as in tables, stays as it is."""
+        width = tw.fullwidth if tw._file.isatty() else None
+        for line in self._lines:
+            for part in [line] if line.startswith(" ") else folded(line, width):
+                tw.line(part)
+
+
 class ResultLines:
     """Writes a line for each measuring test. Silent with ``-q`` and without pytest's terminal reporter."""
 
@@ -423,8 +438,6 @@ class ResultLines:
             self._fields[report.nodeid] = fields
             self._seconds[report.nodeid] += report.duration
             if isinstance(report.longrepr, str):
-                from pytest_nfvperf.adapters.report.texts import FailureText  # noqa: PLC0415 - as above
-
                 report.longrepr = FailureText(report.longrepr)
             if report.outcome not in {"passed", "failed", "skipped"}:  # "rerun": another plugin tries it again
                 self._repeated.add(report.nodeid)

@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary, short_node_id
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.trials import Recorder
-from pytest_nfvperf.model.display import folded, how_many, storable
+from pytest_nfvperf.model.display import cut, folded, how_many, storable
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import (
     Fate,
@@ -60,6 +60,7 @@ EVIDENCE = "evidence.jsonl"
 _MOST_ROWS = 100
 """Of the table that ends a run; ``nfvperf show`` has all."""
 BROKEN_STATUS = RunFate.BROKEN.exit_status
+_BRIEF = 80
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -307,7 +308,9 @@ def summary(
     with parts.isolated("the table cannot be shown", f"then: nfvperf show {run_dir}"):
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup, most=_MOST_ROWS):
             terminal.write_line(table)
-    _write(terminal, lines_of_test(listed_in_summary(conclusion.tests), brief=True))
+    listed = listed_in_summary(conclusion.tests)  # what is above has ids and reasons in full
+    brief = [replace(test, node_id=short_node_id(test.node_id), reason=cut(test.reason, _BRIEF)) for test in listed]
+    _write(terminal, lines_of_test(brief))
     # The user must see what was not measured.
     left = not_for_testbed_lines(run.not_for_testbed)
     skipped = (*left, *skipped_lines(run), *not_begun_lines(run, conclusion))

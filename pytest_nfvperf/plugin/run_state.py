@@ -117,7 +117,7 @@ class RunState:
 
     @pytest.hookimpl
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        self._reason = str(excinfo.value) or "by Ctrl-C"
+        self._reason = self._reason or str(excinfo.value) or "by Ctrl-C"
 
     @pytest.hookimpl
     def pytest_internalerror(self, excrepr: object) -> None:

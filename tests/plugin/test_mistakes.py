@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from user_project import CONFTEST
+from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.plugin.output import _our_fixtures
 
@@ -173,6 +174,37 @@ def no_room(pytester: pytest.Pytester, results: Path) -> str:
     assert result.ret == 4
     assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
     return next(line for line in result.stderr.lines if line.startswith("ERROR: "))
+
+
+ABSENT = """
+schema: 1
+name: lab
+dut:
+  ovs: {datapath: dpdk}
+  ports:
+    - {name: p0, NAMED0}
+    - {name: p1, NAMED1}
+generator: {engine: embedded, devices: [nosuch2, nosuch3], ports: [0, 1]}
+links: [[generator.0, dut.p0], [generator.1, dut.p1]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("pci", "PCI device 0000:ff:1f.0"), ("interface", "interface '0000:ff:1f.0'")]
+)
+def test_a_nic_that_is_absent_is_a_broken_testbed(pytester, key, said):
+    """It is no mistake of the user's: a cable's card has died, or the machine is another one."""
+    make_project(pytester)
+    named = [f'{key}: "0000:ff:1f.{number}"' for number in range(2)]
+    (pytester.path / "lab.yaml").write_text(ABSENT.replace("NAMED0", named[0]).replace("NAMED1", named[1]))
+
+    result = pytester.runpytest_subprocess("--nfv-testbed", "lab.yaml")
+
+    assert result.ret == 11
+    text = " ".join(result.stdout.str().split())
+    assert f"dut.ports[0].{key}: port 'p0': this machine has no {said}" in text
+    assert (text.count(said), "Testbed broken: of 1 selected test 1 not run" in text) == (1, True)
+    assert pytester.run(sys.executable, "-m", "pytest_nfvperf.cli.main", "show").ret == 11
 
 
 def test_results_that_are_a_file(pytester):

@@ -109,8 +109,9 @@ def test_the_controller_of_workers_writes_the_lines(ran):
     assert "nfvperf-testbed" not in result.stdout.str().partition("datapath acceptance")[0]
 
 
-def test_on_a_terminal_the_lines_replace_the_live_one_without_colours_if_nobody_wants_them(ran, suite):
-    command = [sys.executable, "-m", "pytest", "--nfv-sla", "sla.yaml", "--nfv-report", "none", "--tb", "no"]
+def on_a_terminal(suite: pytest.Pytester, *arguments: str) -> str:
+    """What a run writes to a terminal of 80 columns."""
+    command = [sys.executable, "-m", "pytest", "--nfv-sla", "sla.yaml", "--nfv-report", "none", *arguments]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     env = {
@@ -126,13 +127,33 @@ def test_on_a_terminal_the_lines_replace_the_live_one_without_colours_if_nobody_
             while chunk := os.read(ours, 65536):
                 written += chunk
     os.close(ours)
-    rows = written.decode().replace("\r", "").splitlines()
+    return written.decode().replace("\r", "")
+
+
+def test_on_a_terminal_the_lines_replace_the_live_one_without_colours_if_nobody_wants_them(ran, suite):
+    written = on_a_terminal(suite, "--tb", "no")
+    rows = written.splitlines()
     ((at, name),) = [(at, row) for at, row in enumerate(rows) if "mine/test_ndr_pdr[1518]" in row]
     assert name.startswith("\x1b[K\x1b[Amine/"), "the live line was taken away before"
     assert name.split()[1] == "PASS"
     assert rows[at + 1].startswith("    NDR ")
-    assert "3/5, " in written.decode(), "the live line of the third test says how long the run takes"
-    assert re.findall(r"\x1b\[[^A-Za-z]*m", written.decode()) == []
+    assert "3/5, " in written, "the live line of the third test says how long the run takes"
+    assert re.findall(r"\x1b\[[^A-Za-z]*m", written) == []
+
+
+def test_a_long_reason_is_told_in_full_once_and_no_word_of_it_is_broken(ran, suite):
+    words = [f"reason{number}" for number in range(60)]
+    (suite.path / "mine" / "test_mine.py").write_text(
+        "from pytest_nfvperf.model.errors import InconclusiveError\n"
+        f"def test_mine(phy2phy):\n    raise InconclusiveError({' '.join(words)!r})\n"
+    )
+
+    written = on_a_terminal(suite, "-p", "no:cacheprovider")
+
+    told = written.split()
+    assert set(words) <= set(told)
+    assert [told.count(word) for word in words[-25:]] == [1] * 25
+    assert max(len(line) for line in written.splitlines() if "reason" in line) <= 80
 
 
 @pytest.fixture

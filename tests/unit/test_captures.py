@@ -252,7 +252,7 @@ UNSIGNABLE = {
     "LLC (an IEEE 802.3 length in place of a type)": Ether(dst="01:80:c2:00:00:00", type=38) / Raw(b"p" * 46),
     "IP packet that is longer than its frame": Ether(type=0x800) / Raw(b"\x45" + b"\xff" * 60),
     "IPv6 packet that is longer than its frame": LAYERS / IPv6(plen=900) / UDP() / Raw(b"p" * 64),
-    "IP header that contradicts itself": LAYERS / IP(len=0) / UDP() / Raw(b"p" * 64),
+    "IP header that is incomplete": LAYERS / IP(len=0) / UDP() / Raw(b"p" * 64),
 }
 
 

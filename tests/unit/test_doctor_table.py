@@ -57,6 +57,36 @@ def test_needed_and_optional_are_apart_and_the_last_line_says_whether_it_is_read
     assert doctor_text([*found, replace(found[3], name="cores")]).endswith("\nready: no, 2 things missing")
 
 
+ADVICE = "pip install 'pytest-nfvperf[labgrid]' for labgrid: places; python3 -m venv /root/.cache/nfvperf/ovn-bgp-agent"
+LONG = f"/usr/lib/{'x' * 50}/ovs-vswitchd"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_word_is_broken_and_nothing_is_taken_for_markup(width: int) -> None:
+    found = [
+        Check("Python extras", CheckState.WARN, "charts, [ssh]", ADVICE),
+        Check("Open vSwitch", CheckState.OK, f"3.1.0 {LONG}", needed=True),
+    ]
+    text = doctor_text(found, width=width)
+
+    assert set(f"{ADVICE} [ssh] {LONG}".split()) <= set(text.split())
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_doctor_checks_what_a_run_checks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """40 GiB of hugepages were "ready: yes", and the run then refused."""
+    (file := tmp_path / "lab.yaml").write_text(LAB + "hugepages: 40 GiB\n")
+    monkeypatch.setattr(machine, "checks", lambda *_: [])
+    monkeypatch.setattr("pytest_nfvperf.cli.doctor.distance_check", lambda *_: Check("far", CheckState.OK, ""))
+
+    assert main(["doctor", "--testbed", str(file)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "40960 MiB are asked for, and this machine has reserved" in out
+    assert out.endswith("ready: no, 1 thing missing")
+
+
 CHECKS = st.builds(Check, st.text("ab", min_size=1), st.sampled_from(CheckState), st.just("seen"), needed=st.booleans())
 
 

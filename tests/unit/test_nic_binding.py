@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.host.nic_binding import (
 )
 from pytest_nfvperf.adapters.host.pci import PciDevice, check_device
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, RemovalFailure, read_entries
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import NicSpec
 from tests.examples import examples
 
@@ -229,8 +229,8 @@ def driver_of(kernel: LittleKernel, address: str) -> str | None:
     return device.driver
 
 
-def refusal(kernel: LittleKernel, *nics: NicSpec) -> str:
-    with pytest.raises(ConfigError) as caught:
+def refusal(kernel: LittleKernel, *nics: NicSpec, kind: type[NfvperfError] = ConfigError) -> str:
+    with pytest.raises(kind) as caught:
         check_nics(nics, kernel)
     assert kernel.written == []
     return str(caught.value)
@@ -360,10 +360,14 @@ def test_an_interface_in_another_namespace(rig: tuple[LittleKernel, Journal]) ->
     )
 
 
+def test_a_nic_that_is_absent_is_a_broken_testbed(rig: tuple[LittleKernel, Journal]) -> None:
+    said = refusal(rig[0], NicSpec("0000:09:00.0", bind="vfio-pci"), kind=TestbedError)
+    assert said == "nics.0000:09:00.0: this machine has no PCI device 0000:09:00.0: see lspci -D"
+
+
 @pytest.mark.parametrize(
     ("nic", "said"),
     [
-        (NicSpec("0000:09:00.0", bind="vfio-pci"), "this machine has no PCI device 0000:09:00.0: see lspci -D"),
         (
             NicSpec(VF1, bind="vfio-pci"),
             f"this machine has no PCI device {VF1}: write 'vfs: N' at its PF, or make it first",

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.host.pci import (
     remaps_interrupts,
     why_not_for_dpdk,
 )
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 NIC, SECOND, BRIDGE = "0000:05:00.0", "0000:05:00.1", "0000:04:00.0"
 REMAPPED = "  24:  1  0  IR-IO-APIC   5-edge  ACPI:Ged\n"
@@ -88,10 +88,10 @@ def test_a_virtio_nic_has_its_interface_below_the_virtio_device(machine: Machine
 
 def test_no_device(machine: Machine) -> None:
     assert read_device(NIC, machine.sysfs) is None
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(TestbedError) as error:
         check_device(NIC, "port 'dpdk0'", "dut.ports[0].pci", machine.sysfs, machine.proc)
-    assert error.value.message == f"port 'dpdk0': this machine has no PCI device {NIC}: see lspci -D"
-    assert error.value.key == "dut.ports[0].pci"
+    absent = f"port 'dpdk0': this machine has no PCI device {NIC}: see lspci -D"
+    assert error.value.message == f"dut.ports[0].pci: {absent}"
 
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "mlx5_core"])

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text, times_text
+from pytest_nfvperf.model.display import TableColumn, fold_table
 from pytest_nfvperf.model.evidence.records import TestEndData
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
@@ -210,6 +211,23 @@ def test_a_narrow_terminal_has_fewer_columns_and_cuts_no_figure(width: int) -> N
     assert "INCONCLUSIVE" in text
     assert ("This terminal is too narrow for: NDR Gbps, PDR Gbps" in text) is (width == 80)
     assert "too narrow" not in wide
+
+
+@pytest.mark.parametrize("width", [28, 80, 120])
+def test_one_rule_folds_every_table(width: int) -> None:
+    """Names move above their rows, once for rows that share one; figures stay whole."""
+    name = "chain of many bridges that are joined by patch ports, of 64 bytes"
+    columns = [TableColumn("test"), TableColumn("Mpps", right=True), TableColumn("why", folds=True)]
+    columns += [TableColumn("Gbps", right=True, optional=1), TableColumn("")]
+    rows = [[name, "12.34", "the machine disturbed it", "123.45", ("PASS", "green")]] * 2
+
+    lines, lacking = fold_table(columns, rows, width)
+    texts = ["".join(text for text, _ in line).rstrip() for line in lines]
+
+    assert max(map(len, texts)) <= width
+    assert " ".join(" ".join(texts).split()).count(name) == (1 if width < 120 else 2)
+    assert sum("12.34" in text and "PASS" in text for text in texts) == 2
+    assert (lacking == ["Gbps"]) is (width == 28)
 
 
 def test_colour_only_when_asked_for() -> None:

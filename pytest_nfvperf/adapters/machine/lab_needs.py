@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
-from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
 from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_dpdk_device, is_to_be_made, why_not_set_up
 from pytest_nfvperf.adapters.host.pci import read_device
@@ -45,7 +44,7 @@ def lab_checks(testbed: Testbed) -> list[Check]:
         found.append(_port(port, f"generator port {number}", testbed))
     found += [_set_up(nic, testbed) for nic in testbed.nics]
     if found:
-        found += [Check("polling CPUs", *_isolated(testbed)), Check("hugepages of the lab", *_memory(testbed))]
+        found.append(Check("polling CPUs", *_isolated(testbed)))
     if testbed.ovs.instance == "system":
         found.append(Check("the system's OVS", *_system(testbed), needed=True))
     return found
@@ -109,17 +108,6 @@ def _isolated(testbed: Testbed) -> Finding:
         return CheckState.OK, f"{seen}; all isolated", ""
     numbers = _listed(open_to_all)
     return CheckState.WARN, seen, f"not isolated: boot with isolcpus={numbers} nohz_full={numbers}"
-
-
-def _memory(testbed: Testbed) -> Finding:
-    pages = read_hugepages()
-    free, wanted = pages.free_mib, testbed.hugepages_mib
-    if testbed.ovs.datapath != "dpdk" or not wanted:
-        return CheckState.OK, f"{free} MiB free, the file asks for none", ""
-    if free >= wanted:
-        return CheckState.OK, f"{free} MiB free of {wanted} MiB asked for", ""
-    advice = f"{pages.advice(wanted)}, or a smaller 'hugepages' in the file"
-    return CheckState.WARN, f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for", advice
 
 
 def _system(testbed: Testbed) -> Finding:

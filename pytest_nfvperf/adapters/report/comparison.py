@@ -27,9 +27,9 @@ from pytest_nfvperf.adapters.report.chart import (
 from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
-from pytest_nfvperf.model.display import MISSING, Column, Styled, format_value
+from pytest_nfvperf.model.display import MISSING, TableColumn, TableRow, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
-from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, ReadingMethod, SideState, Word
+from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, SideState, Word
 
 _STYLES = {
     str(Word.SLOWER): ("bold red", "fail"),
@@ -51,15 +51,10 @@ MOST_TESTS = 40
 """Of a larger comparison the chart has the largest differences, and the page folds all other tests."""
 
 LEGEND = (
-    "baseline: the median of its readings. ratio: side over baseline, with its interval; it decides, and is {ratio}. "
-    "visible: the smallest difference that could have shown here, whether the interval or the noise floor prevents "
-    "more."
+    "baseline: the median of its readings. ratio: side over baseline, with its interval, which decides: of readings in "
+    "the same turns, at the same speed of the cores; of runs or rounds, of their readings. visible: the smallest "
+    "difference that could have shown here: the reach of the interval, or the noise floor where that is larger."
 )
-_RATIOS = {
-    ReadingMethod.ALTERNATING: "of readings in the same turns, at the same speed of the cores",
-    ReadingMethod.ROUNDS: "of the readings of all rounds",
-    ReadingMethod.RUNS: "of the two runs' readings",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +121,7 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
     low, high = ("" if end is None else f"{end:.3f}" for end in (metric.low, metric.high))
     dropped = sum(count for _, count in metric.dropped)
     pairs = f"{metric.pairs} in {metric.blocks}" if metric.blocks else MISSING
+    least = (metric.noise_floor, metric.smallest_detectable)
     return ComparisonRow(
         test=test,
         side=side,
@@ -133,7 +129,7 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
         baseline=format_value(metric.baseline_value, metric.unit),
         ratio=MISSING if metric.ratio is None else f"{metric.ratio:.3f}",
         interval=f"{low} .. {high}".strip() if low or high else "open",
-        visible=MISSING if metric.visible is None else f"{metric.visible:.1%}",
+        visible=MISSING if None in least else f"{max(filter(None, least)):.1%}",
         pairs=pairs + (f", {dropped} dropped" if dropped else ""),
         word=str(metric.word),
         reason=metric.reason,
@@ -161,7 +157,7 @@ def comparison_text(
     if most is not None and len(rows) > most:
         shown = [row for of_it in list(by_test.values())[: most * len(by_test) // len(rows)] for row in of_it]
     if rows:
-        parts += [*_table(shown, width), Text(legend(compared), style="dim")]
+        parts += [*_table(shown, width), Text(LEGEND, style="dim")]
     if len(shown) < len(rows):
         left = f"The table has {len(shown):,} of {len(rows):,} rows, of tests that changed first."
         parts.append(Text(f"{left} All: nfvperf show {path}"))
@@ -172,11 +168,6 @@ def comparison_text(
     parts += [Text(f"{tests[0] if len(tests) == 1 else f'{len(tests)} tests'}, {each}") for each, tests in why.items()]
     parts += [Text(warning, style="yellow") for warning in compared.warnings]
     return rendered(parts, width=width, color=color)
-
-
-def legend(compared: ComparedRun) -> str:
-    """What the figures are."""
-    return LEGEND.format(ratio=", or ".join(dict.fromkeys(_RATIOS[test.data.how] for test in compared.tests)))
 
 
 def changed_first(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
@@ -225,11 +216,11 @@ def heading_once(compared: ComparedRun) -> list[str]:
 def _table(rows: Sequence[ComparisonRow], width: int | None) -> list[RenderableType]:
     figures = {"baseline": 0, "ratio": 0, "interval": 0, "visible": 0, "pairs in blocks": 1}
     columns = [
-        *(Column(title) for title in ("test", "side", "metric")),
-        *(Column(title, right=True, optional=optional) for title, optional in figures.items()),
-        Column(""),
+        *(TableColumn(title) for title in ("test", "side", "metric")),
+        *(TableColumn(title, right=True, optional=optional) for title, optional in figures.items()),
+        TableColumn(""),
     ]
-    cells, last = list[list[str | Styled]](), ("", "")
+    cells, last = list[TableRow](), ("", "")
     for row in rows:
         side = row.side if (row.test, row.side) != last else ""
         last = (row.test, row.side)
@@ -260,19 +251,9 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     for y, (name, metric, ratio) in enumerate(lines):
         colour, blocks, noise = _COLOURS[metric.word], metric.block_ratios, metric.noise_ratios
         low, high = metric.low or ratio, metric.high or ratio
-        below, above, floor = [ratio - low], [high - ratio], metric.noise_floor
+        below, above = [ratio - low], [high - ratio]
         series += [
-            ChartSeries(
-                "noise floor: a ratio within it does not count",
-                [1] * (floor is not None),
-                [y + 0.28] * (floor is not None),
-                MUTED,
-                "line-ns",
-                5,
-                below=[1 - 1 / (1 + (floor or 0))],
-                above=[floor or 0],
-                across=True,
-            ),
+            *_noise_floor(metric, y + 0.28),
             ChartSeries("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5, hover=_hover(noise, "second build")),
             ChartSeries("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6, hover=_hover(blocks, name)),
             ChartSeries(
@@ -307,6 +288,13 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     return Chart((panel,), 1.8 + 0.3 * len(lines), left=min(4.2, 0.5 + 0.08 * widest))
 
 
+def _noise_floor(metric: MetricComparison, y: float) -> list[ChartSeries]:
+    if metric.noise_floor is None:
+        return []
+    name, ends = "noise floor: a ratio within it does not count", (1 - 1 / (1 + metric.noise_floor), metric.noise_floor)
+    return [ChartSeries(name, [1], [y], MUTED, "line-ns", 5, below=ends[:1], above=ends[1:], across=True)]
+
+
 def _hover(ratios: Sequence[float], name: str) -> list[str]:
     return [f"{name}, block {number}: {ratio:.3f}" for number, ratio in enumerate(ratios, 1)]
 
@@ -331,6 +319,6 @@ def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, An
         "left_out": compared.left_out,
         "notes": noted(compared),
         "warnings": compared.warnings,
-        "legend": legend(compared),
+        "legend": LEGEND,
         "styles": WORD_CLASSES,
     }

@@ -38,7 +38,7 @@ from pytest_nfvperf.adapters.report.studies import (
 )
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
-from pytest_nfvperf.model.display import MISSING, Column, Styled, format_ns
+from pytest_nfvperf.model.display import MISSING, Styled, TableColumn, TableRow, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.sla.rules import CLASS
@@ -57,15 +57,15 @@ BADGE_STYLES = {
 }
 
 _SEARCHED = {
-    "NDR": Column("NDR\nMpps", right=True),
-    "NDR in Gbps": Column("NDR\nGbps", right=True, optional=2),
-    "of line": Column("of\nline", right=True),
-    "PDR": Column("PDR\nMpps", right=True),
-    "PDR in Gbps": Column("PDR\nGbps", right=True, optional=1),
-    "plateau": Column("plateau\nMpps", right=True, optional=4),
-    "p50": Column("latency\np50", right=True, optional=5),
-    "p99": Column("latency\np99", right=True),
-    "cycles/packet": Column("cycles/\npacket", right=True, optional=3),
+    "NDR": TableColumn("NDR\nMpps", right=True),
+    "NDR in Gbps": TableColumn("NDR\nGbps", right=True, optional=2),
+    "of line": TableColumn("of\nline", right=True),
+    "PDR": TableColumn("PDR\nMpps", right=True),
+    "PDR in Gbps": TableColumn("PDR\nGbps", right=True, optional=1),
+    "plateau": TableColumn("plateau\nMpps", right=True, optional=4),
+    "p50": TableColumn("latency\np50", right=True, optional=5),
+    "p99": TableColumn("latency\np99", right=True),
+    "cycles/packet": TableColumn("cycles/\npacket", right=True, optional=3),
 }
 
 _AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
@@ -91,13 +91,13 @@ _READ_AS = {
 
 _MOST_LOADS = 4
 _STUDIED = {
-    "median": Column("median", right=True),
-    "ratio": Column("of", right=True),
-    "interval": Column("interval", right=True),
-    "cycles/packet": Column("cycles/\npacket", right=True, optional=3),
-    "cores": Column("cores", right=True, optional=2),
-    "copies": Column("copies", right=True, optional=1),
-    "mirror complete": Column("mirror\ncomplete", right=True),
+    "median": TableColumn("median", right=True),
+    "ratio": TableColumn("of", right=True),
+    "interval": TableColumn("interval", right=True),
+    "cycles/packet": TableColumn("cycles/\npacket", right=True, optional=3),
+    "cores": TableColumn("cores", right=True, optional=2),
+    "copies": TableColumn("copies", right=True, optional=1),
+    "mirror complete": TableColumn("mirror\ncomplete", right=True),
 }
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
 
@@ -193,9 +193,15 @@ def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[Rendera
     without = set() if any(row.outcome.line_rate_fps for row in rows) else {"of line"}
     without |= set() if any(row.outcome.plateaus for row in rows) else {"plateau"}
     shown = [name for name in _SEARCHED if name not in without]
-    columns = [*map(Column, ("test", "topology", "frame")), *map(_SEARCHED.__getitem__, shown), Column("verdict")]
+    columns = [
+        *map(TableColumn, ("test", "topology", "frame")),
+        *map(_SEARCHED.__getitem__, shown),
+        TableColumn("verdict"),
+    ]
     different = differing([row.outcome.label for row in rows])
-    cells = ((*_subject(row, different), *map(_search_cells(row).__getitem__, shown), _verdict(row)) for row in rows)
+    cells: list[TableRow] = [
+        [*_subject(row, different), *map(_search_cells(row).__getitem__, shown), _verdict(row)] for row in rows
+    ]
     return table(columns, cells, width)
 
 
@@ -238,7 +244,11 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _other_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
-    columns = [*map(Column, ("test", "topology", "frame")), Column("result", folds=True), Column("verdict")]
+    columns = [
+        *map(TableColumn, ("test", "topology", "frame")),
+        TableColumn("result", folds=True),
+        TableColumn("verdict"),
+    ]
     different = differing([row.outcome.label for row in rows])
     cells = ((*_subject(row, different), other_result(row.outcome), _verdict(row)) for row in rows)
     return table(columns, cells, width)
@@ -249,10 +259,10 @@ def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[Renderab
 
     A verdict is shown where it was judged: in the row of a trial that it rests on.
     """
-    names = (*map(Column, ("test", "class", "frame", "of load")), Column("at", folds=True))
-    figures = (Column(title, right=True) for title in ("rate", "lost", "p50", "p99"))
+    names = (*map(TableColumn, ("test", "class", "frame", "of load")), TableColumn("at", folds=True))
+    figures = (TableColumn(title, right=True) for title in ("rate", "lost", "p50", "p99"))
     different = differing([row.outcome.label for row in rows])
-    cells = list[Sequence[str | Styled]]()
+    cells = list[TableRow]()
     for row in rows:
         name, _, _ = _subject(row, different)
         found = class_figures(row.outcome)
@@ -271,7 +281,7 @@ def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[Renderab
                     (word, BADGE_STYLES.get(word, "dim")),
                 ]
             )
-    return table([*names, *figures, Column("verdict")], cells, width, once=True)
+    return table([*names, *figures, TableColumn("verdict")], cells, width, once=True)
 
 
 def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str]:
@@ -306,13 +316,13 @@ def _study_table(
     comparison: StudyOutcomes, verdicts: Mapping[tuple[tuple[str, str], ...], Styled], width: int | None
 ) -> list[RenderableType]:
     shown, baseline = _filled(comparison), comparison.outcomes[0].label[comparison.per]
-    columns = _STUDIED | {"ratio": Column(f"of {comparison.per} {baseline}", right=True)}
-    rows = []
+    columns = _STUDIED | {"ratio": TableColumn(f"of {comparison.per} {baseline}", right=True)}
+    rows = list[TableRow]()
     for outcome in comparison.outcomes:
         cells, verdict = _cells(outcome, comparison), verdicts.get(outcome.labels, (MISSING, ""))
-        rows.append((outcome.label[comparison.per], *map(cells.__getitem__, shown), verdict))
-    per = Column(comparison.per, right=True)
-    return table([per, *map(columns.__getitem__, shown), Column("verdict")], rows, width)
+        rows.append([outcome.label[comparison.per], *map(cells.__getitem__, shown), verdict])
+    per = TableColumn(comparison.per, right=True)
+    return table([per, *map(columns.__getitem__, shown), TableColumn("verdict")], rows, width)
 
 
 def _filled(comparison: StudyOutcomes) -> list[str]:
@@ -338,5 +348,5 @@ def times_text(run: RunEvidence, *, width: int | None = None, color: bool = Fals
     headings, rows = time_table(run)
     if not rows:
         return f"{run.path}: nothing says what its tests spent their time on: earlier versions noted that of no test"
-    columns = [Column("test"), *(Column(heading, right=True) for heading in headings)]
-    return rendered(table(columns, [(name, *cells) for _, name, cells in rows], width), color=color)
+    columns = [TableColumn("test"), *(TableColumn(heading, right=True) for heading in headings)]
+    return rendered(table(columns, [[name, *cells] for _, name, cells in rows], width), color=color)

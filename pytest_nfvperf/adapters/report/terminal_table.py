@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from pytest_nfvperf.model.display import Column, Styled, fold_table
+from pytest_nfvperf.model.display import TableColumn, TableRow, fold_table
 
 
 def table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str | Styled]], width: int | None, *, once: bool = False
+    columns: Sequence[TableColumn], rows: Iterable[TableRow], width: int | None, *, once: bool = False
 ) -> list[RenderableType]:
     """The lines of a table (``fold_table``), and a note on the columns that it lacks."""
     lines, lacking = fold_table(columns, rows, width, once=once)

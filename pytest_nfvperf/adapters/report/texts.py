@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_nfvperf.adapters.report.figures import class_line, goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.run_facts import versions_text
@@ -54,8 +54,6 @@ _NAME, _FIGURES, _VERDICT, _TIME = 42, 44, 12, 6
 _GAP = "  "
 _INDENT, _MOST_BELOW = "    ", 3
 """Of what stands below a test's line on a terminal."""
-_BRIEF = 80
-"""Characters of a reason that has been told."""
 _XDIST_GROUP = re.compile(r"@[^\]]*$")
 _QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
 _TRIAL_COLUMNS = (
@@ -128,26 +126,6 @@ def _below(text: str, width: int | None) -> list[list[Piece]]:
     return [[(f"{_INDENT}{line}", {})] for line in lines if line]
 
 
-class FailureText:
-    """The text of a failed test: a terminal shows it folded, and others get it as it is.
-
-    It is no ``str``, which pytest would repeat in its short summary.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __str__(self) -> str:
-        return self._text
-
-    def toterminal(self, writer: Any) -> None:
-        """``writer``: pytest's TerminalWriter. Tables and what is indented stay as they are."""
-        width = writer.fullwidth if writer._file.isatty() else None
-        for line in self._text.split("\n"):
-            for part in [line] if line.startswith(" ") else folded(line, width):
-                writer.line(part)
-
-
 def figures_text(outcomes: Sequence[Outcome]) -> str:
     """``NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us``: what a test measured, shortest first to read."""
     parts = []
@@ -170,20 +148,10 @@ def figures_text(outcomes: Sequence[Outcome]) -> str:
     return BETWEEN.join(dict.fromkeys(parts))
 
 
-def lines_of_test(tests: Sequence[TestConclusion], *, brief: bool = False) -> list[str]:
-    """``FAIL          suites/x.py::test_y: ndr >= 5 Mpps: 4.00 Mpps``, in the order given.
-
-    ``brief``: short names, and the beginning of a long reason, for a run whose terminal has both in full already.
-    """
+def lines_of_test(tests: Sequence[TestConclusion]) -> list[str]:
+    """``FAIL          suites/x.py::test_y: ndr >= 5 Mpps: 4.00 Mpps``, in the order given."""
     width = max((len(test.badge) for test in tests), default=0)
-    told = [
-        (short_node_id(test.node_id), cut(test.reason, _BRIEF)) if brief else (test.node_id, test.reason)
-        for test in tests
-    ]
-    return [
-        f"{test.badge:<{width}}  {name}{f': {reason}' if reason else ''}"
-        for test, (name, reason) in zip(tests, told, strict=True)
-    ]
+    return [f"{test.badge:<{width}}  {test.node_id}{f': {test.reason}' if test.reason else ''}" for test in tests]
 
 
 def listed_in_summary(tests: Sequence[TestConclusion]) -> list[TestConclusion]:

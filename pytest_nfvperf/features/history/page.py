@@ -32,7 +32,7 @@ from pytest_nfvperf.features.history.series import (
     machines,
 )
 from pytest_nfvperf.features.history.triage import TriageLine, importance
-from pytest_nfvperf.model.display import Column, format_value, how_many
+from pytest_nfvperf.model.display import TableColumn, TableRow, format_value, how_many
 from pytest_nfvperf.model.errors import ConfigError
 
 _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
@@ -90,13 +90,13 @@ def machine_line(machine: MachinePeriod) -> str:
 
 def history_text(watched: Sequence[Watched], *, width: int | None = None, color: bool = False) -> str:
     """``width``: columns; None: as wide as needed."""
-    names = [Column(title, folds=title != "test") for title in ("test", "metric", "machine")]
-    figures = [Column(title, right=True) for title in ("runs", "median", "last")]
-    rows = [
-        (*cells, ("\n".join(texts), _STYLES[direction] if direction else "dim"))
+    names = [TableColumn(title, folds=title != "test") for title in ("test", "metric", "machine")]
+    figures = [TableColumn(title, right=True) for title in ("runs", "median", "last")]
+    rows: list[TableRow] = [
+        [*cells, ("\n".join(texts), _STYLES[direction] if direction else "dim")]
         for cells, texts, direction in _rows(watched)
     ]
-    return rendered(table([*names, *figures, Column("changes", folds=True)], rows, width, once=True), color=color)
+    return rendered(table([*names, *figures, TableColumn("changes", folds=True)], rows, width, once=True), color=color)
 
 
 def version_urls(templates: Iterable[str]) -> dict[str, str]:

@@ -212,13 +212,6 @@ class MetricComparison:
     noise_ratios: tuple[float, ...] = ()
     bound_reason: str = ""
 
-    @property
-    def visible(self) -> float | None:
-        """The smallest difference that could have been reported; None where none could."""
-        if self.noise_floor is None or self.smallest_detectable is None:
-            return None
-        return max(self.noise_floor, self.smallest_detectable)
-
 
 @dataclass(frozen=True, slots=True)
 class SideFigures:

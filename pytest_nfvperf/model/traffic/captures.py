@@ -293,17 +293,15 @@ class Walked:
     unsignable: str = ""
 
 
-class _UnusableHeaderError(Exception):
-    """Why a header cannot be used: behind its name, for a person."""
+class _ShortHeaderError(Exception):
+    """A header that the frame has no room for, or that contradicts itself."""
 
 
 _TAGS = {0x8100: "Dot1Q", 0x88A8: "Dot1AD", 0x9100: "Dot1Q", 0x9200: "Dot1Q"}
 _TUNNEL_PORTS = {4789: "VXLAN", 6081: "GENEVE", 2152: "GTP_U_Header"}
-_SHORTEST_TUNNEL = 8
 _EXTENSIONS = {0: "IPv6ExtHdrHopByHop", 43: "IPv6ExtHdrRouting", 60: "IPv6ExtHdrDestOpt"}
 
 
-_INCOMPLETE, _CONTRADICTS = "header that is incomplete", "header that contradicts itself"
 _TOO_LONG = "packet that is longer than its frame"
 
 
@@ -312,8 +310,8 @@ def walk(frame: bytes) -> Walked:
     found = Walked(end=len(frame))
     try:
         _walk_ethernet(frame, 0, found)
-    except (_UnusableHeaderError, struct.error, IndexError) as error:
-        why = str(error) if isinstance(error, _UnusableHeaderError) else _INCOMPLETE
+    except (_ShortHeaderError, struct.error, IndexError) as error:
+        why = _TOO_LONG if _TOO_LONG in error.args else "header that is incomplete"
         found.unsignable = f"{found.layers[-1] if found.layers else 'Ethernet'} {why}"
     return found
 
@@ -325,7 +323,7 @@ def _u16(frame: bytes, at: int) -> int:
 
 def _inside(found: Walked, at: int) -> int:
     if at > found.end:
-        raise _UnusableHeaderError(_INCOMPLETE)
+        raise _ShortHeaderError
     found.payload = at
     return at
 
@@ -393,7 +391,7 @@ def _walk_ipv4(frame: bytes, at: int, found: Walked) -> None:
     found.layers.append("IP")
     header, total = (frame[at] & 15) * 4, _u16(frame, at + 2)
     if frame[at] >> 4 != 4 or header < 20 or total < header or at + total > found.end:
-        raise _UnusableHeaderError(_TOO_LONG if at + total > found.end else _CONTRADICTS)
+        raise _ShortHeaderError(*[_TOO_LONG] * (at + total > found.end))
     found.end = at + total
     found.pairs.append(AddressPair("ip", at + 12, at + 16, 4, outermost))
     found.others.append(CoveredChecksum(at + 10, at, at + header))
@@ -411,7 +409,7 @@ def _walk_ipv6(frame: bytes, at: int, found: Walked) -> None:
     found.layers.append("IPv6")
     length, following, start = _u16(frame, at + 4), frame[at + 6], at + 40
     if frame[at] >> 4 != 6 or start + length > found.end:
-        raise _UnusableHeaderError(_TOO_LONG if start + length > found.end else _CONTRADICTS)
+        raise _ShortHeaderError(*[_TOO_LONG] * (start + length > found.end))
     found.end = start + length
     found.pairs.append(AddressPair("ip", at + 8, at + 24, 16, outermost))
     place = _inside(found, start)
@@ -463,7 +461,7 @@ def _walk_udp(frame: bytes, at: int, found: Walked, pseudo: int, version: int) -
 
 
 def _walk_tunnel(frame: bytes, tunnel: str, at: int, found: Walked) -> None:
-    if at + _SHORTEST_TUNNEL > found.end:
+    if at + 8 > found.end:
         return  # a datagram to that port which carries no tunnel, such as an empty one
     if tunnel == "VXLAN" and frame[at] & 0x08:
         found.layers.append(tunnel)
@@ -486,7 +484,7 @@ def _walk_gtp_u(frame: bytes, at: int, found: Walked) -> None:
     while following:
         length = frame[inside] * 4
         if not length:
-            raise _UnusableHeaderError(_CONTRADICTS)
+            raise _ShortHeaderError
         inside = _inside(found, inside + length)
         following = frame[inside - 1]
     if frame[at + 1] != 255:
