@@ -24,8 +24,7 @@ from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
 _MARKS = {CheckState.OK: ("ok", "green"), CheckState.WARN: ("note", "yellow"), CheckState.MISSING: ("missing", "red")}
-_ABSENT = ("absent", "yellow")
-"""Of a missing thing that is optional."""
+_ABSENT = ("absent", "yellow")  # of a missing thing that is optional
 
 
 def doctor(file: Path | None) -> int:
@@ -35,8 +34,7 @@ def doctor(file: Path | None) -> int:
         testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
     found = [*machine.checks(testbed), distance_check(testbed, cached_round_trips)]
     if testbed is not None:
-        complete = complete_testbed(testbed)
-        found += [*lab_checks(complete), *node_checks(testbed)]
+        found += [*lab_checks(complete := complete_testbed(testbed)), *node_checks(testbed)]
         found += _as_a_run(complete) if is_usable(found) else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
@@ -58,13 +56,12 @@ def _as_a_run(testbed: Testbed) -> list[Check]:
 def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 120) -> str:
     """The table of checks, needed ones first. The last line says whether all of them are met."""
     rows = list[TableRow]()
-    room = width - max((len(check.name) for check in checks), default=0) - len(" missing  ")
+    room = width - max((len(check.name) for check in checks), default=0) - len("missing  ")
     for title, needed in (("needed", True), ("optional", False)):
         rows.append(("", (title, "bold"), ""))
         for check in [check for check in checks if check.needed is needed]:
             mark = _ABSENT if check.state is CheckState.MISSING and not needed else _MARKS[check.state]
-            # A path that has no room beside the name stays whole below it.
-            seen = [check.seen] if longest_word(check.seen) <= room else ["", check.seen]
+            seen = [check.seen] if longest_word(check.seen) <= room else ["", check.seen]  # a path stays whole below
             rows.append((mark, check.name, *seen, check.advice))
     columns = [TableColumn(""), TableColumn("what"), TableColumn("seen", folds=True)]
     missing = how_many(_missing(checks), "thing")

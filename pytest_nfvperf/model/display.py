@@ -195,20 +195,17 @@ def fold_table(
 ) -> tuple[list[list[Styled]], list[str]]:
     """The lines of a table, and the headings of the columns that it lacks.
 
-    Args:
-        columns: the first one has names.
-        rows: a cell for each column; further ones are notes below the row.
-        width: of the terminal; None: as wide as needed.
-        once: a name is not repeated in the next row.
+    The first column has names; with ``once`` a name is not repeated in the next row. Cells beyond the columns are notes
+    below their row. ``width``: of the terminal; None: as wide as needed.
     """
     cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     texts = [[column.heading, *(row[at][0] for row in cells)] for at, column in enumerate(columns)]
     optional = sorted((at for at, each in enumerate(columns) if each.optional), key=lambda at: columns[at].optional)
-    for cut_words, above, count in itertools.product((False, True), (False, True), range(len(optional) + 1)):
+    for cuts, above, count in itertools.product((False, True), (False, True), range(len(optional) + 1)):
         shown = [at for at in range(above, len(columns)) if at not in optional[:count]]
         room = sys.maxsize if width is None else width - len(shown) + 1 - len(_INDENT) * above
         folding = [number for number, at in enumerate(shown) if columns[at].folds]
-        widths = table_widths([texts[at] for at in shown], folding, room, cut_words=cut_words)
+        widths = table_widths([texts[at] for at in shown], folding, room, cuts=cuts)
         if sum(widths) <= room:
             break
     indent, before = _INDENT * above, ""
@@ -236,16 +233,11 @@ def fold_table(
     return lines, [" ".join(columns[at].heading.split()) for at in range(1, len(columns)) if at not in shown]
 
 
-def table_widths(
-    columns: Sequence[Sequence[str]], folding: Sequence[int], room: int, *, cut_words: bool = True
-) -> list[int]:
-    """Widths of columns as their cells need; where there is no room, those that fold are narrower, the first one first.
-
-    They narrow down to their longest words, with ``cut_words`` further.
-    """
-    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-    words = [max(map(longest_word, column)) for column in columns]
-    for least in (words, [_LEAST_COLUMN] * len(words))[: 1 + cut_words]:
+def table_widths(cells: Sequence[Sequence[str]], folding: Sequence[int], room: int, *, cuts: bool = True) -> list[int]:
+    """Widths of columns as their cells need; without room those that fold have their longest words', or less."""
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in cells]
+    words = [max(map(longest_word, column)) for column in cells]
+    for least in (words, [_LEAST_COLUMN] * len(words))[: 1 + cuts]:
         for at in folding:
             widths[at] -= max(0, min(sum(widths) - room, widths[at] - least[at]))
     return widths

@@ -59,8 +59,7 @@ from pytest_nfvperf.session.run import NfvSession
 EVIDENCE = "evidence.jsonl"
 _MOST_ROWS = 100
 """Of the table that ends a run; ``nfvperf show`` has all."""
-BROKEN_STATUS = RunFate.BROKEN.exit_status
-_BRIEF = 80
+BROKEN_STATUS, _BRIEF = RunFate.BROKEN.exit_status, 80
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -152,11 +152,8 @@ def _text(value: object) -> str:
 
 
 def _tests(first: RunEvidence, second: RunEvidence, margin: float) -> Iterator[TestComparison]:
-    others = {
-        (subject_of(outcome.label), outcome.algorithm): outcome
-        for test in second.tests.values()
-        for outcome in test.outcomes.values()
-    }
+    theirs = [outcome for test in second.tests.values() for outcome in test.outcomes.values()]
+    others = {(subject_of(outcome.label), outcome.algorithm): outcome for outcome in theirs}
     for test in first.tests.values():
         for outcome in test.outcomes.values():
             other = others.get((subject_of(outcome.label), outcome.algorithm))

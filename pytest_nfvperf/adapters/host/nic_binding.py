@@ -169,10 +169,9 @@ def check_nics(nics: Sequence[NicSpec], bus: PciBus | None = None) -> None:
     bus = bus or PciBus()
     for nic in nics:
         problem = None if is_to_be_made(nic.pci, nics) else why_not_set_up(nic, bus)
-        if problem is not None and vf_of(nic.pci) is None and bus.device(nic.pci) is None:
-            raise TestbedError(f"nics.{nic.pci}: {problem}")
         if problem is not None:
-            raise ConfigError(problem, key=f"nics.{nic.pci}")
+            absent = vf_of(nic.pci) is None and bus.device(nic.pci) is None
+            raise TestbedError(f"nics.{nic.pci}: {problem}") if absent else ConfigError(problem, key=f"nics.{nic.pci}")
 
 
 def why_not_set_up(nic: NicSpec, bus: PciBus) -> str | None:

@@ -53,9 +53,8 @@ def lab_checks(testbed: Testbed) -> list[Check]:
 def _set_up(nic: NicSpec, testbed: Testbed) -> Check:
     """What the run does to a NIC before it measures, and why it cannot."""
     device = PciBus().device(nic.pci)
-    vfs = "" if device is None or device.sriov_totalvfs is None else f", {device.sriov_numvfs} VFs"
-    seen = "absent" if device is None else f"driver {device.driver or 'none'}{vfs}"
-    seen += f"; the run does, and undoes at its end: {nic}"
+    found = "absent" if device is None else f"driver {device.driver or 'none'}, {device.sriov_numvfs or 0} VFs"
+    seen = f"{found}; the run does, and undoes at its end: {nic}"
     problem = None if is_to_be_made(nic.pci, testbed.nics) else why_not_set_up(nic, PciBus())
     state = CheckState.OK if problem is None else CheckState.MISSING
     return Check(f"set-up of {nic.pci}", state, seen, problem or "", needed=problem is not None)

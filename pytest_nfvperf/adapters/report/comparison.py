@@ -214,12 +214,9 @@ def heading_once(compared: ComparedRun) -> list[str]:
 
 
 def _table(rows: Sequence[ComparisonRow], width: int | None) -> list[RenderableType]:
-    figures = {"baseline": 0, "ratio": 0, "interval": 0, "visible": 0, "pairs in blocks": 1}
-    columns = [
-        *(TableColumn(title) for title in ("test", "side", "metric")),
-        *(TableColumn(title, right=True, optional=optional) for title, optional in figures.items()),
-        TableColumn(""),
-    ]
+    figures = [TableColumn(title, right=True) for title in ("baseline", "ratio", "interval", "visible")]
+    pairs = TableColumn("pairs in blocks", right=True, optional=1)
+    columns = [*map(TableColumn, ("test", "side", "metric")), *figures, pairs, TableColumn("")]
     cells, last = list[TableRow](), ("", "")
     for row in rows:
         side = row.side if (row.test, row.side) != last else ""
@@ -291,8 +288,8 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
 def _noise_floor(metric: MetricComparison, y: float) -> list[ChartSeries]:
     if metric.noise_floor is None:
         return []
-    name, ends = "noise floor: a ratio within it does not count", (1 - 1 / (1 + metric.noise_floor), metric.noise_floor)
-    return [ChartSeries(name, [1], [y], MUTED, "line-ns", 5, below=ends[:1], above=ends[1:], across=True)]
+    name, below = "noise floor: a ratio within it does not count", [1 - 1 / (1 + metric.noise_floor)]
+    return [ChartSeries(name, [1], [y], MUTED, "line-ns", 5, below=below, above=[metric.noise_floor], across=True)]
 
 
 def _hover(ratios: Sequence[float], name: str) -> list[str]:

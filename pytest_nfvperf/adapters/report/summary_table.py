@@ -259,8 +259,8 @@ def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[Renderab
 
     A verdict is shown where it was judged: in the row of a trial that it rests on.
     """
-    names = (*map(TableColumn, ("test", "class", "frame", "of load")), TableColumn("at", folds=True))
-    figures = (TableColumn(title, right=True) for title in ("rate", "lost", "p50", "p99"))
+    columns = [*map(TableColumn, ("test", "class", "frame", "of load")), TableColumn("at", folds=True)]
+    columns += [*(TableColumn(title, right=True) for title in ("rate", "lost", "p50", "p99")), TableColumn("verdict")]
     different = differing([row.outcome.label for row in rows])
     cells = list[TableRow]()
     for row in rows:
@@ -275,13 +275,9 @@ def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[Renderab
                 if dict(verdict.subject).get(CLASS) == each.name and each.trial_id in verdict.evidence
             ]
             word = worst(about).value if about else ""
-            cells.append(
-                [
-                    *(name, each.name, each.frames, each.of_load, each.at, each.rate, each.lost, each.p50, each.p99),
-                    (word, BADGE_STYLES.get(word, "dim")),
-                ]
-            )
-    return table([*names, *figures, TableColumn("verdict")], cells, width, once=True)
+            figures = (each.of_load, each.at, each.rate, each.lost, each.p50, each.p99)
+            cells.append([name, each.name, each.frames, *figures, (word, BADGE_STYLES.get(word, "dim"))])
+    return table(columns, cells, width, once=True)
 
 
 def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str]:

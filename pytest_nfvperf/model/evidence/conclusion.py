@@ -16,9 +16,7 @@ from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.sla.verdict import NOT_MEASURED, Judgement, Verdict, worst
 
-LONGEST_REASON = 300
-_LONGEST_LAST = 160
-"""Of the reason in the last line: what is above has all of it."""
+LONGEST_REASON, _LONGEST_LAST = 300, 160  # the latter in the last line: what is above has all of it
 
 
 class Fate(StrEnum):
