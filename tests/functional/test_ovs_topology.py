@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.routing.model import BgpPathPlan
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.topology.compose import bridge_chain
@@ -236,7 +236,9 @@ def test_an_interface_of_the_host_is_moved_in(journal: Journal) -> None:
             cabled = (DutPort("p0", "interface", interface=name), DutPort("p1", "interface", interface="nosuch0"))
             ovs = OvsDatapath.start(testbed("netdev", ports=cabled), journal, name="moved")
             try:
-                with pytest.raises(ConfigError, match=r"dut.ports: port 'p1': this machine has no interface 'nosuch0'"):
+                with pytest.raises(
+                    TestbedError, match=r"dut.ports: port 'p1': this machine has no interface 'nosuch0'"
+                ):
                     ovs.build(phy2phy())
                 assert not host.link_lookup(ifname=name)
                 assert host.link_lookup(ifname=far)

@@ -111,7 +111,10 @@ def test_a_killed_run_leaves_nothing() -> None:
 
 def problem_of(testbed: Testbed) -> str:
     """What the check before a run says."""
-    with pytest.raises(ConfigError) as caught, closing(LocalBackend(testbed, EmbeddedSide(testbed))) as backend:
+    with (
+        pytest.raises((ConfigError, TestbedError)) as caught,
+        closing(LocalBackend(testbed, EmbeddedSide(testbed))) as backend,
+    ):
         backend.check()
     return str(caught.value)
 

@@ -215,7 +215,7 @@ def heading_once(compared: ComparedRun) -> list[str]:
 
 def _table(rows: Sequence[ComparisonRow], width: int | None) -> list[RenderableType]:
     figures = [TableColumn(title, right=True) for title in ("baseline", "ratio", "interval", "visible")]
-    pairs = TableColumn("pairs in blocks", right=True, optional=1)
+    pairs = TableColumn("pairs in\nblocks", right=True, optional=1)
     columns = [*map(TableColumn, ("test", "side", "metric")), *figures, pairs, TableColumn("")]
     cells, last = list[TableRow](), ("", "")
     for row in rows:

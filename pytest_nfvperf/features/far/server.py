@@ -68,7 +68,7 @@ class FarNode:
         """The fingerprint of this machine, with its OVS; changes nothing.
 
         Raises:
-            ConfigError: a CPU, OVS or an interface is missing, or the interface is in use.
+            ConfigError, TestbedError: a CPU, OVS or an interface is missing, or the interface is in use.
         """
         here = replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0)  # those are the other machine's
         check_pages()

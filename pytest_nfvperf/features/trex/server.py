@@ -121,7 +121,7 @@ def _missing_nics(start: TrexStart, nics: Sequence[NicSpec]) -> Iterator[Missing
     for address in pci_devices(start):
         try:
             check_dpdk_device(address, "TRex", "", nics)
-        except ConfigError as error:
+        except (ConfigError, TestbedError) as error:
             problem, _, advice = error.message.partition("; ")
             yield MissingPart("interfaces", problem, advice or "correct the address")
     if pci_devices(start) and " hugetlbfs " not in MOUNTS.read_text(encoding="utf-8"):
