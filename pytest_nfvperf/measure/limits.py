@@ -291,8 +291,7 @@ def _point(trial: Trial) -> PlateauPoint | None:
     apart = placed.apart if placed is not None else ""
     low_fps, fps, high_fps = (rate / directions for rate in (found.low_fps, found.fps, found.high_fps))
     limited = generator_limited(windows, duration_s)
-    load_fps = trial.result.spec.load_fps
-    return PlateauPoint(trial.id, fps, low_fps, high_fps, found.windows, apart, limited, load_fps)
+    return PlateauPoint(trial.id, fps, low_fps, high_fps, found.windows, apart, limited)
 
 
 def generator_limited(windows: Windows, duration_s: float) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -30,11 +29,10 @@ from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.measure.cpu_account import SHARED as SHARED_CPUS
 from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict, worst
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -243,95 +241,6 @@ def test_no_search_is_judged_beyond_what_it_says_of_the_truth(made: tuple[Outcom
         assert truth >= limit
     elif judgement is Judgement.FAIL:
         assert truth < limit + 2, "loads are whole frames"
-
-
-@st.composite
-def overloads(draw: st.DrawFn) -> tuple[Outcome, int, int]:
-    """A search that the rig ended early, beside a plateau; what the DUT bears, and a limit for it.
-
-    The DUT may forward less when overloaded, and a neighbour whom nobody sees may slow the reading by up to 40 %.
-    """
-    truth = draw(st.integers(3_000_000, 5_000_000))
-    load = round(truth * draw(st.floats(0.5, 1.0) | st.floats(1.0, 4.0)))
-    collapse, unseen = draw(st.sampled_from([1.0, 0.9, 0.1])), draw(st.floats(0.6, 1.0))
-    able = truth * unseen
-    rate = load if load <= able else able * collapse
-    limited = draw(st.sampled_from(["", "generator-limited"])) if rate < load else "generator-limited"
-    point = PlateauPoint("trial-2", rate, rate, rate, 20, generator_limited=limited, load_fps=load)
-    goal = GoalOutcome(
-        Goal("ndr", 0.0),
-        SearchStatus.FOUND,
-        load_fps=draw(st.integers(10_000, truth)),
-        generator_limited=True,
-        slowed=draw(st.sampled_from(["", "the host kept the CPUs apart"])),
-    )
-    plateaus = (point,) * draw(st.sampled_from([0, 1, 3]))
-    outcome = Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, (goal,), trials=("trial-9",), plateaus=plateaus)
-    return outcome, truth, round(draw(st.floats(0.5, 1.0) | st.floats(1.0, 10.0)) * truth)
-
-
-@settings(max_examples=examples(500), deadline=None)
-@given(overloads())
-def test_no_dut_that_bears_the_limit_fails_by_an_overload(made: tuple[Outcome, int, int]) -> None:
-    outcome, truth, limit = made
-    judgement = judged(outcome, "ndr", f'">= {limit} pps"')
-    assert judgement is not (Judgement.FAIL if limit <= truth else Judgement.PASS)
-    assert seen_ndr(outcome).bound is Bound.AT_LEAST, "tables go on saying so"
-
-
-def overloaded(
-    limit: str,
-    *,
-    why: str = "",
-    load_fps: int = 16_000_000,
-    judged_class: str = "",
-    cpus: str = "",
-    status: SearchStatus = SearchStatus.FOUND,
-) -> tuple[Judgement, Verdict]:
-    """What is judged of the search in the issue: 224 kpps by a rig that was disturbed, and a plateau of 11.75 Mpps."""
-    found = 224_000 if status is SearchStatus.FOUND else None
-    goal = GoalOutcome(Goal("pdr", 0.005, traffic_class=judged_class), status, found, generator_limited=True)
-    point = PlateauPoint("trial-2", 11.75e6, 11.7e6, 11.8e6, 20, generator_limited=why, load_fps=load_fps)
-    labels = (("topology", "t"), *((("node_cpus", cpus),) if cpus else ()))
-    outcome = Outcome(labels, "mlrsearch", 64.0, 2, (goal,), trials=("trial-9",), plateaus=(point,))
-    sla = parse_sla(f"schema: 1\nrules:\n  - require: {{pdr: {limit if '{' in limit else repr(limit)}}}\n")
-    (verdict, *_) = judge(sla.rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
-    return verdict.judgement, verdict
-
-
-@pytest.mark.parametrize("limit", [">= 500 Mpps", ">= 32.1 Mpps", ">= 300 Gbps"])
-def test_a_limit_far_above_what_an_overload_let_through_fails_on_any_host(limit: str) -> None:
-    judgement, verdict = overloaded(limit)
-    assert judgement is Judgement.FAIL
-    assert verdict.evidence == ("trial-9", "trial-2"), "what it rests on"
-    assert verdict.observed is not None
-    assert verdict.margin is not None
-    assert -1 < verdict.margin < 0, "by what is possible, and not by what was found"
-
-
-@pytest.mark.parametrize(
-    ("limit", "changed"),
-    [
-        (">= 31.9 Mpps", {}),
-        (">= 500 Mpps", {"why": "the generator was the limit"}),
-        (">= 500 Mpps", {"load_fps": 0}),
-        (">= 500 Mpps", {"judged_class": "voice"}),
-        (">= 500 Mpps", {"cpus": SHARED_CPUS}),
-        ("{at: 2 cores, limit: '>= 500 Mpps'}", {}),
-        ("<= 500 Mpps", {}),
-    ],
-    ids=["no more than twice", "the generator's limit", "old evidence", "a class", "shared CPUs", "cores", "no floor"],
-)
-def test_an_overload_says_nothing_about(limit: str, changed: dict[str, Any]) -> None:
-    judgement, verdict = overloaded(limit, **changed)
-    assert judgement is Judgement.INCONCLUSIVE
-    assert "trial-2" not in verdict.evidence
-
-
-def test_an_aborted_search_fails_by_the_overload_too() -> None:
-    """Seen: no load could be measured validly, and the plateau beside it was 11.2 Mpps."""
-    judgement, verdict = overloaded(">= 500 Mpps", status=SearchStatus.ABORTED)
-    assert (judgement, verdict.observed, verdict.evidence) == (Judgement.FAIL, None, ("trial-2",))
 
 
 @st.composite

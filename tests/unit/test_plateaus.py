@@ -27,7 +27,6 @@ def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: floa
     (point,) = plateaus(measurer, Limits(8e6, None))
     assert point.fps == pytest.approx(CAPACITY, rel=0.001)
     assert point.low_fps <= point.fps <= point.high_fps
-    assert point.load_fps == 11_200_000, "1.4 times the ceiling"
 
 
 def test_the_plateau_is_at_least_what_a_slower_generator_offers() -> None:

@@ -51,8 +51,7 @@ def as_bound(seen: Observation) -> Observation:
     if not (lower or upper):
         return seen
     why = "; ".join(filter(None, (seen.bound_reason, "the nodes share CPUs")))
-    seen = replace(seen, never_above=None, bound_reason=why)
-    return replace(seen, lower_bound=seen.lower_bound or lower, upper_bound=seen.upper_bound or upper)
+    return replace(seen, lower_bound=seen.lower_bound or lower, upper_bound=seen.upper_bound or upper, bound_reason=why)
 
 
 class CpuRole(StrEnum):

@@ -53,10 +53,6 @@ _FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
 
 _RATE_UNITS = ("pps", "bps", "line_ratio")
 
-_BEYOND_OVERLOAD = 2
-"""Times a load that overwhelmed the DUT: no DUT sustains so much. Somebody whom no witness saw may have slowed it: a
-neighbour on the core takes up to 40 % of a rate."""
-
 
 def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Observation]:
     """Every figure of a soak; ``evidence``: ids of its trials.
@@ -241,8 +237,7 @@ def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, f
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
     """The forwarding rate that a search also reads: the median of its repeats, or a single one with its own interval.
 
-    A lower bound if the CPUs were far apart during one of them, or the generator was the limit. Else no search finds a
-    load far above the overload: at more load a DUT loses no less. One class may lose nothing while others do.
+    A lower bound if the CPUs were far apart during one of them, or the generator was the limit.
     """
     if not outcome.plateaus:
         return
@@ -254,9 +249,6 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
         low, high = interval.low, interval.high
     bits = outcome.mean_frame_size * 8
     at_least = next((point.at_least for point in points if point.at_least), "")
-    most, trial_id = max((point.load_fps * _BEYOND_OVERLOAD, point.trial_id) for point in points)
-    known = all(point.load_fps for point in points) and not any(goal.goal.traffic_class for goal in outcome.goals)
-    bounds = known and not at_least and most > max((goal.load_fps or 0 for goal in outcome.goals), default=0)
     for factor, unit in ((1.0, "pps"), (bits, "bps")):
         yield Observation(
             "forwarding_rate",
@@ -269,7 +261,6 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
             low=None if at_least else low * factor,
             high=None if at_least else high * factor,
             repeats=len(points),
-            never_above=(most * factor, trial_id) if bounds else None,
         )
 
 

@@ -271,7 +271,6 @@ class PlateauPoint:
         windows: how many were undisturbed.
         apart: why the DUT may forward more: the host kept the CPUs of generator and DUT apart.
         generator_limited: the same, because the generator offered no more than the DUT took.
-        load_fps: what was asked for, per direction; 0 in evidence that does not have it.
     """
 
     trial_id: str
@@ -281,7 +280,6 @@ class PlateauPoint:
     windows: int
     apart: str = ""
     generator_limited: str = ""
-    load_fps: int = 0
 
     @property
     def at_least(self) -> str:

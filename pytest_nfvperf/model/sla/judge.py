@@ -25,8 +25,6 @@ from pytest_nfvperf.model.sla.rules import (
 from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, NOT_MEASURED, Baseline, Judgement, Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, Relative
 
-_SEARCHED = frozenset({"ndr", "pdr", "throughput"})
-
 Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
 """Observations of the subject with these labels; None when it was not measured."""
 
@@ -188,12 +186,6 @@ class _Requirement:
 
 
 def _judge_one(asked: _Requirement, observed: Sequence[Observation], why: Mapping[str, str]) -> Verdict:
-    verdict = _by_figure(asked, observed, why)
-    undecided = verdict.judgement is Judgement.INCONCLUSIVE
-    return (undecided and _by_overload(asked, observed, verdict)) or verdict
-
-
-def _by_figure(asked: _Requirement, observed: Sequence[Observation], why: Mapping[str, str]) -> Verdict:
     metric, limit = asked.metric, asked.limit
     found = _find(metric, limit, observed)
     if limit.cores is not None and not isinstance(found, str):
@@ -213,23 +205,6 @@ def _by_figure(asked: _Requirement, observed: Sequence[Observation], why: Mappin
     if limit.relative_to is None:
         return asked.verdict(found, _Figure.of(found))
     return _judge_relation(asked, found)
-
-
-def _by_overload(asked: _Requirement, observed: Sequence[Observation], verdict: Verdict) -> Verdict | None:
-    """FAIL if no search can find what the limit asks for, however little this one found; else None."""
-    limit = asked.limit
-    if asked.metric not in _SEARCHED or limit.is_share or limit.cores or limit.repeats > 1:
-        return None
-    for seen in observed:
-        if seen.never_above is not None and seen.unit == limit.unit:
-            most, trial_id = seen.never_above
-            figure = _Figure(most, 0.0, most)
-            if _compare(figure, limit) is Judgement.FAIL:
-                less = format_against(most, limit.value, limit.unit)
-                reason = f"less than {less}: in {trial_id} the DUT, undisturbed, lost frames at half of that"
-                margin, evidence = _margin(figure, limit, Judgement.FAIL), (*verdict.evidence, trial_id)
-                return replace(verdict, judgement=Judgement.FAIL, reason=reason, margin=margin, evidence=evidence)
-    return None
 
 
 def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:

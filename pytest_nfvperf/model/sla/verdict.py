@@ -62,7 +62,6 @@ class Observation:
         flows: behind ``offloaded_flows``: each flow as OVS writes it, and whether it is in hardware.
         flows_left_out: flows that are not listed, because there are too many.
         default_limit: of deliveries, the most that is allowed where no rule is about this metric; None of others.
-        never_above: of a plateau, what no search finds, and the trial that shows it; None if that is unknown.
     """
 
     metric: str
@@ -83,7 +82,6 @@ class Observation:
     flows: tuple[tuple[str, bool], ...] = ()
     flows_left_out: int = 0
     default_limit: float | None = None
-    never_above: tuple[float, str] | None = None
 
     @property
     def key(self) -> tuple[str, str, str | None, str]:
