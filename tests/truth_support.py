@@ -300,7 +300,7 @@ class Told:
 
 LISTED = (
     r"^(PASS|FAIL|INCONCLUSIVE|BROKEN|USAGE|INTERNAL|skipped|xfail|unfinished|not run|no SLA)"
-    r" +mine/test_mine.py::(\w+)(?:$|:)"
+    r" +mine/(?:test_mine.py::)?(\w+)(?:$|:)"
 )
 
 

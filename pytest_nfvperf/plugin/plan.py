@@ -110,6 +110,8 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
 def _message(report: pytest.TestReport) -> str:
     """What a phase raised, in a line; with the place, for the test's own code."""
     text, crash = str(report.longrepr).strip(), getattr(report.longrepr, "reprcrash", None)
+    if text.startswith(USAGE):
+        return text.splitlines()[0]
     if crash is not None:
         return f"{one_line(crash.message)} ({Path(crash.path).name}:{crash.lineno})"
     raised = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]  # as pytest marks it

@@ -52,12 +52,12 @@ def test_whose_fault_it_is(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*internal error of nfvperf, which says nothing about the DUT*",
-            "INTERNAL*::test_library?1?: TypeError: *(pytest_nfvperf.measure.search, line *)",
-            "INTERNAL*::test_library?2?: TypeError: *",
-            "BROKEN*::test_fixture: KeyError: 0",
-            "FAIL*::test_assertion: *",
-            "ERROR*::test_users_own: TypeError: *",
-            "ERROR*::test_users_callback: KeyError: 0",
+            "INTERNAL*/test_library?1?: TypeError: *",
+            "INTERNAL*/test_library?2?: TypeError: *",
+            "BROKEN*/test_fixture: KeyError: 0",
+            "FAIL*/test_assertion: *",
+            "ERROR*/test_users_own: TypeError: *",
+            "ERROR*/test_users_callback: KeyError: 0",
         ]
     )
     last = next(line for line in lines.splitlines() if line.startswith("nfvperf: Internal error"))

@@ -117,7 +117,7 @@ def test_a_command_of_a_document_has_only_options_that_there_are(command, place,
     """Also that behind ``--``, which compare, bisect and lab hand on. Whether it runs needs a machine."""
     parser = Parser()
     add_options(parser)
-    assert of_pytest(command) <= parser.added
+    assert of_pytest(command) <= parser.added.keys()
     divide = command.index("--") if "--" in command else len(command)
     for each in (command[:divide], command[divide + 1 :]):
         if each[:1] == ["nfvperf"]:

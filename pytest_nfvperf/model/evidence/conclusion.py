@@ -16,7 +16,7 @@ from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.sla.verdict import NOT_MEASURED, Judgement, Verdict, worst
 
-LONGEST_REASON, _LONGEST_LAST = 300, 160  # the latter in the last line: what is above has all of it
+LONGEST_REASON, _LONGEST_LAST = 300, 200  # the latter in the last line: what is above has all of it
 
 
 class Fate(StrEnum):
@@ -369,7 +369,7 @@ class RunConclusion:
     @property
     def last_line(self) -> str:
         rig = f"Rig: {self.rig}" if self.rig else ""
-        told = any(test.wrong for test in self.tests)
+        told = self.fate is not RunFate.USAGE and any(test.wrong for test in self.tests)
         parts = (self.headline, rig, cut(self.reason, _LONGEST_LAST) if told else self.reason, self.advice)
         sentences = " ".join(text if text.endswith(("?", "…")) else f"{text}." for text in parts if text)
         return f"{sentences} (exit status {self.exit_status})"
