@@ -33,7 +33,7 @@ from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 LOAD = 50_000
 
 
-_TRIES = 10
+_TRIES = 30
 
 
 def undisturbed(measure: Callable[[], Outcome], trials: Mapping[str, Trial]) -> Outcome:

@@ -68,8 +68,7 @@ class Run:
         return "\n".join(reason for flow in flows for reason in flow["reasons"])
 
     def frames(self) -> dict[str, int]:
-        (trial,) = self.offload["frames"]
-        return dict(trial)
+        return dict(self.offload["frames"][-1])  # those before it were short of their load
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.functional.lab_support import pytest_in, run_in, system_ovs, veth_cables
 from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root
-from tests.user_project import CONFTEST
+from tests.user_project import CONFTEST, needs_a_verdict
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -101,6 +101,7 @@ def test_a_suite_on_cables(project: Path) -> None:
         assert "port dpdk0" in looked.stdout
         assert "generator port 1" in looked.stdout
         done = pytest_on(project, lab)
+    needs_a_verdict(done.returncode, done.stdout)
     assert done.returncode == 0, done.stdout
     assert f"cable:     generator.0 ({cables[0][1]}) - dpdk0 ({cables[0][0]})" in done.stdout
     assert "1 passed" in done.stdout
