@@ -191,7 +191,9 @@ def documented_installs() -> dict[str, str]:
     """By page or recipe: the commands that install the package, in a shell block, a recipe or the action."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "action.yml", *(ROOT / "docs").rglob("*")]
     found = {}
-    for page in (page for page in pages if page.is_file() and page.suffix not in {".png", ".svg", ".css", ".js", ".pyc"}):
+    for page in (
+        page for page in pages if page.is_file() and page.suffix not in {".png", ".svg", ".css", ".js", ".pyc"}
+    ):
         text = page.read_text(encoding="utf-8")
         blocks = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if page.suffix == ".md" else [text]
         lines = [line.strip() for block in blocks for line in block.splitlines()]
