@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
-from pytest_nfvperf.backends.generator_side import ReservedMachine, digest
+from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, GeneratorSide, ReservedMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
 from pytest_nfvperf.measure.cpu_placement import Placement, read_round_trips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
@@ -191,3 +191,9 @@ def _round_trips_of(facts: Mapping[str, Any]) -> StoredValueFile:
     # The same CPUs of the same machine have like round trips. Those of earlier versions counted slow CPUs, too.
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS} | {"without": "slow CPUs"})
     return StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by)
+
+
+def side_of(testbed: Testbed) -> GeneratorSide:
+    """The side of the testbed's engine."""
+    engine = testbed.generator.engine
+    return EmbeddedSide(testbed) if engine == "embedded" else FEATURE_ENGINES.part(engine).side(testbed)

@@ -15,8 +15,7 @@ from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
 from pytest_nfvperf.adapters.machine.lab_needs import lab_checks, node_checks
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
-from pytest_nfvperf.backends.embedded_side import EmbeddedSide, cached_round_trips
-from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES
+from pytest_nfvperf.backends.embedded_side import cached_round_trips, side_of
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.display import TableColumn, TableRow, how_many, longest_word
@@ -42,12 +41,10 @@ def doctor(file: Path | None) -> int:
 
 def _as_a_run(testbed: Testbed) -> list[Check]:
     """What a run looks at before it starts anything, in its own words; nothing for a replay."""
-    engine = testbed.generator.engine
-    if engine == "replay":
+    if testbed.generator.engine == "replay":
         return []
-    side = EmbeddedSide(testbed) if engine == "embedded" else FEATURE_ENGINES.part(engine).side(testbed)
     try:
-        LocalBackend(testbed, side).check()
+        LocalBackend(testbed, side_of(testbed)).check()
     except NfvperfError as error:
         return [Check("a run's own look", CheckState.MISSING, "refused", str(error), needed=True)]
     return [Check("a run's own look", CheckState.OK, "nothing is missing", needed=True)]

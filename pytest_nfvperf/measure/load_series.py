@@ -28,7 +28,7 @@ from pytest_nfvperf.ports.datapath import Offloading
 COUNTED = "frames"
 """Purpose of a trial of so many frames, whatever its load."""
 
-CALM_FPS = 1000
+_COUNTING_FPS = 1000
 """A load that any DUT and testbed sustains, frames/s per direction."""
 
 _SPARE = 1.25
@@ -92,13 +92,13 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
 
     Counts are the question, and no rate: frames that were not sent make it no less valid.
     """
-    runner, seconds = measurer.runner, frames / CALM_FPS
+    runner, seconds = measurer.runner, frames / _COUNTING_FPS
 
     def measure(repeat_of: str | None) -> Trial:
         nonlocal seconds
         seconds *= 2 if repeat_of else _SPARE
         return runner.run_once(
-            replace(measurer.spec(seconds, CALM_FPS, COUNTED), window_s=None), repeat_of=repeat_of, anywhere=True
+            replace(measurer.spec(seconds, _COUNTING_FPS, COUNTED), window_s=None), repeat_of=repeat_of, anywhere=True
         )
 
     def tolerated(trial: Trial) -> frozenset[Reason]:

@@ -184,15 +184,13 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
 
         return ReplayBackend(testbed)
     from pytest_nfvperf.adapters.ovs.nics import add_makers  # noqa: PLC0415
-    from pytest_nfvperf.backends.embedded_side import EmbeddedSide  # noqa: PLC0415
+    from pytest_nfvperf.backends.embedded_side import side_of  # noqa: PLC0415
     from pytest_nfvperf.backends.foreign_datapaths import all_makers  # noqa: PLC0415
-    from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES  # noqa: PLC0415
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415
 
-    engine = testbed.generator.engine
     return LocalBackend(
         testbed,
-        EmbeddedSide(testbed) if engine == "embedded" else FEATURE_ENGINES.part(engine).side(testbed),
+        side_of(testbed),
         keep=options.keep,
         record=options.record,
         turn=LockWait(options.wait_s, partial(say, config)),

@@ -146,8 +146,8 @@ class InvalidReason:
 
 _LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 
-
-_OF_DISTURBANCE = {"skipped_frames", "fell_behind", "late_poll", "unsent", "dut_cpu_stolen", "cpu_moved"}
+_OF_DISTURBANCE = {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.UNSENT}
+_OF_DISTURBANCE |= {Reason.LATE_POLL, Reason.DUT_CPU_STOLEN, Reason.CPU_MOVED}
 
 
 def only_disturbed(invalid: Iterable[InvalidReason]) -> bool:
