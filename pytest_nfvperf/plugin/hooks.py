@@ -71,7 +71,9 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """With ``--nfv-virtual-time`` run the same command in a guest."""
+    """Plan in this process, whatever ``-n`` says. With ``--nfv-virtual-time`` run the same command in a guest."""
+    if config.getoption("--nfv-plan") and config.pluginmanager.hasplugin("xdist"):
+        config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []  # as xdist itself does for -n 0
     if not config.getoption("--nfv-virtual-time"):
         return None
     return RUNNERS.part("--nfv-virtual-time")(config)

@@ -23,7 +23,6 @@ NEEDED = {"debian:": "a version of OVS", "/opt/ovs": "a build of OVS", "rack": "
 NEEDED |= {"compare.py": "the page's own test", "--dist": "two machines", "--nfv-resume": "a run that was killed"}
 NEEDED |= {
     "connectx-6.yaml": "the reader's own datasheet",
-    "-n 2": "a testbed that no other run uses",
     "--nfv-virtual-time": "a guest",
 }
 """Words of a command that name what nobody has here, and what that is."""

@@ -9,12 +9,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
+from pytest_nfvperf.adapters.report import html
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import write_junit
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from pytest_nfvperf.features.allure.results import write_missing_results
 from pytest_nfvperf.model.evidence.comparison import unlike
-from pytest_nfvperf.model.evidence.conclusion import RunFacts, TestFacts, conclude_run
+from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
 from pytest_nfvperf.model.evidence.rig_condition import Grade, rig_condition_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -118,7 +119,7 @@ def test_far_cpus_disturb_a_rig_but_do_not_make_it_untrusted(trial: TrialData) -
 
 @pytest.mark.parametrize("steps", [True, False])
 def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_left_out(
-    trial: TrialData, tmp_path: Path, steps: bool
+    trial: TrialData, tmp_path: Path, steps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight green PASS of a rig on which nothing was undisturbed look like eight of a quiet one."""
     whole = read_run(write_sample(tmp_path, small_run()))
@@ -146,6 +147,9 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
     if steps:
         page = render_report(read, tmp_path, png=False).read_text()
         assert '<span class="grade untrusted">Rig: too disturbed to trust</span>' in page
+        ended_well = replace(conclusion, fate=RunFate.ACCEPTED, exit_status=0)
+        monkeypatch.setattr(html, "conclude", lambda _run: ended_well)
+        assert 'class="verdict-line inconclusive"' in render_report(read, tmp_path, png=False).read_text()
 
 
 def test_junit_and_allure_have_the_grade(run: RunEvidence, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
         "title": f"Datasheet: {'DUT not started' if data is None or data.dut is None else versions_text(data.dut)}",
         "style": style(),
         "conclusion": conclusion,
-        "head_style": HEAD_STYLES.get(conclusion.fate, "error"),
+        "head_style": "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.fate, "error"),
         "machine": rig_condition_of(run.trials.values()),
         "run": run,
         "data": data,

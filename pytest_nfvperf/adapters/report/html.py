@@ -221,7 +221,7 @@ def _context(
         "style": style(),
         "chips": chips(run, conclusion),
         "conclusion": conclusion,
-        "head_style": HEAD_STYLES.get(conclusion.fate, "error"),
+        "head_style": "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.fate, "error"),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults,

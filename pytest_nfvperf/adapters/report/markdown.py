@@ -40,8 +40,7 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
 
     ``most_bytes``: length at which the table ends, with the number of tests that are left out.
     """
-    untrusted = conclusion.rig == Grade.UNTRUSTED and conclusion.exit_status == 0
-    mark = "⚠️" if untrusted else _RUN_MARKS.get(conclusion.fate, "⛔")
+    mark = "⚠️" if conclusion.is_untrusted else _RUN_MARKS.get(conclusion.fate, "⛔")
     top = [f"## {mark} {escaped(conclusion.headline)}", ""]
     if conclusion.rig:
         top += [f"{_RIG_MARKS[conclusion.rig]} **Rig: {conclusion.rig}**", ""]

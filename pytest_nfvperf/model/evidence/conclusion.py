@@ -362,6 +362,11 @@ class RunConclusion:
         return self._by_id[node_id]
 
     @property
+    def is_untrusted(self) -> bool:
+        """Whether it succeeded on a rig that was too disturbed to trust: nothing shows that in green."""
+        return self.rig == Grade.UNTRUSTED and self.exit_status == 0
+
+    @property
     def without_reason(self) -> str:
         """The last line if pytest itself writes the reason right below it."""
         return replace(self, reason="").last_line
