@@ -112,6 +112,7 @@ machine:
 $(STAMP): pyproject.toml
 	@echo "python: creating $(VENV) with this project and its development tools"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@rm -rf $(VENV)/lib/python*/site-packages/pytest_nfvperf  # of a wheel; pip leaves bytecode, which hides the clone
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 

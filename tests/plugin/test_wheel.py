@@ -232,6 +232,21 @@ def test_a_documents_install_takes_the_wheel(clone, installed, tmp_path, place):
     installs_the_wheel(f"{made}{command}", tmp_path, NFVPERF_WHEELS=str(clone / "dist"))
 
 
+@THOROUGH
+def test_a_clone_sets_itself_up_over_the_wheel(clone, installed, tmp_path):
+    """pip leaves what pytest compiled of the wheel, which is no package and yet found before the clone's."""
+    alone = {"PIP_NO_DEPS": "1", "PIP_QUIET": "1"}
+    done = shell(f"cd {clone} && .venv/bin/pip install --find-links dist pytest-nfvperf", tmp_path, **alone)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (package,) = clone.glob(".venv/lib/python*/site-packages/pytest_nfvperf")
+    (package / "__pycache__/core.cpython-311-pytest-9.2.0.pyc").write_bytes(b"")
+    done = shell(f"make -C {clone} .venv/.installed", tmp_path, **alone)
+    assert done.returncode == 0, done.stdout + done.stderr
+    python = str(clone / ".venv/bin/python")
+    where = run(python, "-c", "import pytest_nfvperf as p; print(p.__file__, p.__version__)", cwd=tmp_path)
+    assert where.startswith(f"{clone}/pytest_nfvperf/"), where
+
+
 def installs_the_wheel(command: str, directory: Path, **environment: str) -> None:
     """Run it; what the package needs is left out, which `installed` has with the same command."""
     done = shell(command, directory, PIP_NO_DEPS="1", **environment)
