@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.vnf.guest import ask_monitor
-from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, prepare_kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, need, prepare_kernel
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, GuestRun, run_in_guest
 from pytest_nfvperf.model.errors import ConfigError
@@ -275,6 +275,7 @@ def _lab(arguments: argparse.Namespace) -> int:
     shared: Path = arguments.shared
     shared.mkdir(parents=True, exist_ok=True)
     reap()
+    need(*(() if _OF_NEWER_QEMU in nics.models else (QEMU,)))  # before a kernel is fetched
     kernel = prepare_kernel()
     print(f"virtual lab: Linux {kernel.release}, DUT on {nics.dut}, generator on {nics.generator}; ", end="")
     print(f"{SHARED} is {shared}\n{SHARED / TESTBED}:\n{nics.testbed()}", flush=True)
