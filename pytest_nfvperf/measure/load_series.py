@@ -90,19 +90,22 @@ def loss_curve(
 def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
     """A trial in which so many frames per direction were sent at a calm load; each repeat has twice the time.
 
-    Counts are the question, and no rate: frames that were not sent make it no less valid.
+    Counts are the question, and no rate: frames that were not sent make it no less valid. But what kept the generator
+    may have kept the DUT: frames lost then are counted again, in windows, which tell the DUT's loss from the machine's.
     """
     runner, seconds = measurer.runner, frames / _COUNTING_FPS
 
     def measure(repeat_of: str | None) -> Trial:
         nonlocal seconds
         seconds *= 2 if repeat_of else _SPARE
-        return runner.run_once(
-            replace(measurer.spec(seconds, _COUNTING_FPS, COUNTED), window_s=None), repeat_of=repeat_of, anywhere=True
-        )
+        spec = measurer.spec(seconds, _COUNTING_FPS, COUNTED)
+        return runner.run_once(spec if repeat_of else replace(spec, window_s=None), repeat_of=repeat_of, anywhere=True)
 
     def tolerated(trial: Trial) -> frozenset[Reason]:
-        return _OF_THE_LOAD if all(each.offered >= frames for each in trial.result.counts) else frozenset()
+        result = trial.result
+        blind = result.windows is None and (result.spec.window_s is not None or not measurer.windowed)
+        known = not result.lost or _certain_loss(trial) > 0 or blind
+        return _OF_THE_LOAD if known and all(each.offered >= frames for each in result.counts) else frozenset()
 
     trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, tolerated)
     measurer.trials.append(trial)
@@ -118,7 +121,8 @@ def loss_point(trial: Trial) -> LossPoint:
     """
     result, load_fps = trial.result, trial.result.spec.load_fps
     judged, lost, offered = result.judged_windows, result.lost, result.offered
-    if judged is not None and judged.offered < offered:
+    counted = result.spec.purpose == COUNTED  # all frames, whatever the machine did
+    if judged is not None and judged.offered < offered and not counted:
         elsewhere = max(judged.doubtful, round(judged.worst * (offered - judged.offered)))
         lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
     point = LossPoint(
@@ -131,7 +135,7 @@ def loss_point(trial: Trial) -> LossPoint:
         short=short_of_load(result),
     )
     certain = _certain_loss(trial)
-    if (not result.valid or result.inconclusive) and result.spec.purpose != COUNTED:
+    if (lost > 0 and result.windows is not None) if counted else (not result.valid or result.inconclusive):
         return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=certain)
     partly = judged is not None and judged.offered < result.offered and certain < point.loss_ratio
     return replace(point, at_most=_PARTLY_SEEN if partly else "", by_rule=certain) if partly or point.short else point
@@ -141,7 +145,10 @@ def _certain_loss(trial: Trial) -> float:
     """The loss ratio that is the DUT's whatever the machine did: by its own rules, or in undisturbed windows."""
     result, judged, own = trial.result, trial.result.judged_windows, 0.0
     by_rule = trial.certain_drops / result.offered if result.offered else 0.0
-    if result.valid and judged is not None and result.doubt is not Doubt.WHOSE_LOSS:
+    if result.spec.purpose == COUNTED:
+        alone = result.undisturbed
+        own = max(0, alone.lost) / result.offered if alone is not None and alone.refutes else 0.0
+    elif result.valid and judged is not None and result.doubt is not Doubt.WHOSE_LOSS:
         own = judged.lost / (result.intended if judged.offered < result.offered else judged.offered)
     elif result.valid and result.windows is None:
         own = result.loss_ratio or 0.0

@@ -53,13 +53,13 @@ class OnASharedHost(FakeGenerator):
         slow = [SHARED in ends for ends in pairwise([FULL, *speed])]
         taken = [min(due, round(CAPACITY * (SLOW if each else 1) * spec.window_s) * ways) for each in slow]
         missing = [round(frames * self.drops) for frames in taken]
-        windows = _windows(spec.window_s, due, taken, missing, speed)
+        windows = windows_of(spec.window_s, due, taken, missing, speed)
         lost = sum(due - frames for frames in taken) // ways, sum(missing) // ways
         counts = tuple(_counts(way, due * count // ways, *lost) for way in spec.directions)
         return replace(super().simulated(spec), counts=counts, invalid=(), windows=windows)
 
 
-def _windows(window_s: float, due: int, taken: list[int], missing: list[int], speed: list[int]) -> Windows:
+def windows_of(window_s: float, due: int, taken: list[int], missing: list[int], speed: list[int]) -> Windows:
     zeros = (0,) * len(taken)
     thread = ThreadWindows(
         late_ns=zeros,
@@ -196,7 +196,7 @@ def of_windows(states: str, lost: dict[int, int], goal: float | None = None, off
     zeros = [0] * len(states)
     missing = [lost.get(at, 0) for at in range(len(states))]
     speed = [SHARED if state == "s" else FULL for state in states]
-    windows = _windows(0.01, offered, [offered] * len(states), missing, speed)
+    windows = windows_of(0.01, offered, [offered] * len(states), missing, speed)
     late = tuple(2_000_000 if state == "t" else 0 for state in states)
     windows = replace(windows, witnesses=(replace(windows.witnesses[0], late_ns=late),))
     result = measurer_on(OnASharedHost(CAPACITY)).measure(0.01 * len(states), 10_000, "search").result

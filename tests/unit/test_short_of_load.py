@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
-from pytest_nfvperf.measure.load_series import loss_point, with_trials
+from pytest_nfvperf.measure.load_series import loss_point, trial_of_frames, with_trials
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -16,9 +17,18 @@ from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import ClassCounts, sum_of_classes
+from pytest_nfvperf.model.traffic.trial import (
+    ClassCounts,
+    InvalidReason,
+    Reason,
+    TrialResult,
+    TrialSpec,
+    sum_of_classes,
+)
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.unit.test_never_wrong import Row, trial_of
+from tests.unit.test_search_algorithms import measurer_on
+from tests.unit.test_searches_by_windows import CAPACITY, FULL, SHARED, windows_of
 from tests.unit.test_traffic_classes import VOICE_AND_BULK, Rig
 
 
@@ -54,3 +64,45 @@ def test_so_many_frames_are_counted_though_the_machine_leaves_a_tenth_out(loss):
         check.check(outcome)
     with pytest.raises(InvalidTrialsError):
         rig.search.loss_at(rig.live, Traffic(frame_size=128), 1000, 1.0)
+
+
+@dataclass
+class OnAStarvedHost(FakeGenerator):
+    """Its DUT loses the frames of windows in which the host took its core, and one of each other one if it ``drops``.
+
+    The generator always leaves frames out. ``taken``: every so many windows; 0: none.
+    """
+
+    taken: int = 0
+    drops: bool = False
+
+    def simulated(self, spec: TrialSpec) -> TrialResult:
+        made, length_s = super().simulated(spec), spec.window_s or 0.01
+        count, ways = round(spec.duration_s / length_s), len(spec.directions)
+        due = round(spec.load_fps * length_s) * ways
+        speed = [SHARED if self.taken and at % self.taken == 1 else FULL for at in range(count)]
+        missing = [due if each == SHARED else int(self.drops) for each in speed]
+        first = 10 if spec.window_s is None else 0  # who counts no windows has no idea whose loss it is
+        lost = sum(missing) // ways + first
+        counts = tuple(replace(each, received=each.sent - lost) for each in made.counts)
+        windows = None if spec.window_s is None else windows_of(length_s, due, [due] * count, missing, speed)
+        kept = InvalidReason(Reason.SKIPPED_FRAMES, "other work took the CPU")
+        return replace(made, counts=counts, windows=windows, invalid=(kept,))
+
+
+@pytest.mark.parametrize(
+    ("taken", "drops", "expected"),
+    [(0, False, Judgement.PASS), (0, True, Judgement.FAIL), (9, False, Judgement.INCONCLUSIVE)],
+)
+def test_frames_lost_while_the_machine_was_kept_busy_are_counted_again_in_windows(taken, drops, expected):
+    """Seen in a starved virtual lab: "232 lost of 2,177" was a FAIL of the DUT, whose CPU the host had taken."""
+    measurer = measurer_on(OnAStarvedHost(CAPACITY, taken=taken, drops=drops))
+    try:
+        trial = trial_of_frames(measurer, 2000)
+    except InvalidTrialsError:
+        assert expected is Judgement.INCONCLUSIVE
+        return
+    outcome = Outcome((), "frames", 64.0, 2, loss_curve=(loss_point(trial),), trials=(trial.id,))
+    rule = Rule((), (("loss_ratio", parse_limit("loss_ratio", "<= 0")),), "s")
+    (verdict,) = judge([rule], {}, observations(outcome), lambda _: None, unmeasured(outcome))
+    assert verdict.judgement is expected
