@@ -38,6 +38,7 @@ from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional, 
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
 from pytest_nfvperf.model.measure.cpu_account import node_labels
+from pytest_nfvperf.model.measure.observe import LATENCIES
 from pytest_nfvperf.model.measure.outcome import (
     Goal,
     GoalOutcome,
@@ -497,7 +498,7 @@ class Search:
         plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)
         goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
-        fields = {
+        fields: dict[str, Any] = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),
             "latency": self._latency(measurer, goals) if latency else (),
@@ -506,6 +507,10 @@ class Search:
         }
         if measurer.watch is not None:
             fields |= measurer.watch.judged(goals)
+        if latency and not fields["latency"]:
+            why = f"there is no {goals[-1].goal.name}, and latency is measured at shares of it"
+            absent = tuple((f"latency_{name}", why) for name in LATENCIES)
+            fields["missing"] = (*fields.get("missing", ()), *absent)
         return self._outcome(loads, algorithm, **fields)
 
     def _allow(self, measurer: LoadMeasurer, algorithm: str, *, latency: bool) -> None:

@@ -8,7 +8,9 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.load_series import latency_profile
 from pytest_nfvperf.model.measure.observe import unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.unit.test_search_algorithms import measurer_on
+from tests.unit.test_traffic_classes import Rig
 
 
 def test_a_latency_that_the_rig_spoils_is_missing_and_the_others_are_not():
@@ -36,3 +38,11 @@ def test_latency_profile_keeps_the_names_of_the_loads():
     assert (low.at, low.load_fps, high.at) == ("10 % of pdr", 400_000, "90 % of pdr")
     assert low.p50_ns == 20_000
     assert low.samples == 800_000
+
+
+def test_latency_at_shares_of_a_load_that_was_not_found_is_said_to_lack_that():
+    """Seen: "was not measured by this test: ask for it, search.ndr_pdr(..., latency=True)", which it had."""
+    rig = Rig(5e6, invalid_every=1)
+    missing = unmeasured(rig.search.ndr_pdr(rig.live, Traffic(frame_size=64), latency=True))
+    assert missing["latency_p99"] == "there is no pdr, and latency is measured at shares of it"
+    assert "latency_p99" not in unmeasured(rig.search.ndr_pdr(rig.live, Traffic(frame_size=64)))

@@ -47,7 +47,7 @@ _NOT_SATURATED = (
     "the figure would be the cycles that it had"
 )
 
-_LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
+LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
 _FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
 """With fewer samples the percentile is their maximum, and therefore a lower bound."""
 
@@ -174,7 +174,7 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
         if loss.short:  # unless a loss is certain, which is observed
             missing |= dict.fromkeys(("loss_ratio", "lost_frames"), loss.short)
     for point in outcome.latency:
-        for name in _LATENCIES:
+        for name in LATENCIES:
             if getattr(point, f"{name}_ns") is None:
                 missing[f"latency_{name}"] = point.disturbed or f"no latency samples at {point.at}"
     cost = outcome.cost
@@ -410,7 +410,7 @@ def _of_confirmation(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observatio
 
 def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
     at = normal_load_name(point.at, point.load_fps)
-    for name in _LATENCIES:
+    for name in LATENCIES:
         value = getattr(point, f"{name}_ns")
         if value is not None:
             few = point.samples < _FEWEST_SAMPLES.get(name, 1)
