@@ -103,9 +103,11 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
 
     def tolerated(trial: Trial) -> frozenset[Reason]:
         result = trial.result
-        blind = result.windows is None and (result.spec.window_s is not None or not measurer.windowed)
-        known = not result.lost or _certain_loss(trial) > 0 or blind
-        return _OF_THE_LOAD if known and all(each.offered >= frames for each in result.counts) else frozenset()
+        unseen = result.lost > 0 and not _certain_loss(trial)
+        may_show_it = result.windows is not None or (measurer.windowed and result.spec.window_s is None)
+        if (unseen and may_show_it) or any(each.offered < frames for each in result.counts):
+            return frozenset()
+        return _OF_THE_LOAD
 
     trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, tolerated)
     measurer.trials.append(trial)
@@ -135,7 +137,10 @@ def loss_point(trial: Trial) -> LossPoint:
         short=short_of_load(result),
     )
     certain = _certain_loss(trial)
-    if (lost > 0 and result.windows is not None) if counted else (not result.valid or result.inconclusive):
+    doubtful = not result.valid or result.inconclusive
+    if counted:  # without windows all that is missing is the DUT's
+        doubtful = lost > 0 and result.windows is not None
+    if doubtful:
         return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=certain)
     partly = judged is not None and judged.offered < result.offered and certain < point.loss_ratio
     return replace(point, at_most=_PARTLY_SEEN if partly else "", by_rule=certain) if partly or point.short else point

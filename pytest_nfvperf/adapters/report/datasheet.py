@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures
 from pytest_nfvperf.adapters.report.chart import MUTED, SERIES, SYMBOLS, Axis, Chart, ChartSeries, Dash, Panel
 from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, sweep_chart
-from pytest_nfvperf.adapters.report.html import HEAD_STYLES
+from pytest_nfvperf.adapters.report.html import head_style
 from pytest_nfvperf.adapters.report.load_charts import loss_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
@@ -117,7 +117,7 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
         "title": f"Datasheet: {'DUT not started' if data is None or data.dut is None else versions_text(data.dut)}",
         "style": style(),
         "conclusion": conclusion,
-        "head_style": "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.fate, "error"),
+        "head_style": head_style(conclusion),
         "machine": rig_condition_of(run.trials.values()),
         "run": run,
         "data": data,

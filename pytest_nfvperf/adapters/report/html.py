@@ -82,6 +82,11 @@ _OUTSIDE_THE_SLA = {
 _ALWAYS_COUNTED = ("PASS", "FAIL", "INCONCLUSIVE", "BROKEN")
 
 
+def head_style(conclusion: RunConclusion) -> str:
+    """Style of a page's first line: no success on a rig that was too disturbed to trust is green."""
+    return "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.fate, "error")
+
+
 def render_report(
     run: RunEvidence,
     out_dir: Path,
@@ -221,7 +226,7 @@ def _context(
         "style": style(),
         "chips": chips(run, conclusion),
         "conclusion": conclusion,
-        "head_style": "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.fate, "error"),
+        "head_style": head_style(conclusion),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults,

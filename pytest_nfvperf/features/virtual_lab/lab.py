@@ -275,7 +275,8 @@ def _lab(arguments: argparse.Namespace) -> int:
     shared: Path = arguments.shared
     shared.mkdir(parents=True, exist_ok=True)
     reap()
-    need(*(() if _OF_NEWER_QEMU in nics.models else (QEMU,)))  # before a kernel is fetched
+    if _OF_NEWER_QEMU not in nics.models:
+        need(QEMU)  # before a kernel is fetched
     kernel = prepare_kernel()
     print(f"virtual lab: Linux {kernel.release}, DUT on {nics.dut}, generator on {nics.generator}; ", end="")
     print(f"{SHARED} is {shared}\n{SHARED / TESTBED}:\n{nics.testbed()}", flush=True)

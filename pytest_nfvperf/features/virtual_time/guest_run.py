@@ -383,6 +383,7 @@ def run_pytest_in_guest(config: pytest.Config) -> int | None:
 
 def _run(config: pytest.Config) -> int:
     reap()
+    need(QEMU)  # before a kernel is fetched
     kernel = prepare_kernel()
     try:
         build.build(portable=True)  # for the guest's CPU; in the guest it would take minutes

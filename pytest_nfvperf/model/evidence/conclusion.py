@@ -363,7 +363,7 @@ class RunConclusion:
 
     @property
     def is_untrusted(self) -> bool:
-        """Whether it succeeded on a rig that was too disturbed to trust: nothing shows that in green."""
+        """Whether it succeeded on a rig that was too disturbed to trust."""
         return self.rig == Grade.UNTRUSTED and self.exit_status == 0
 
     @property
