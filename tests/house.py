@@ -18,7 +18,7 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_600, 339, 41
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_602, 339, 41
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
 

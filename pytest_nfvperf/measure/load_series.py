@@ -93,13 +93,15 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
     Counts are the question, and no rate: frames that were not sent make it no less valid. But what kept the generator
     may have kept the DUT: frames lost then are counted again, in windows, which tell the DUT's loss from the machine's.
     """
-    runner, seconds = measurer.runner, frames / _COUNTING_FPS
+    runner, seconds, lossy = measurer.runner, frames / _COUNTING_FPS, False
 
     def measure(repeat_of: str | None) -> Trial:
-        nonlocal seconds
+        nonlocal seconds, lossy
         seconds *= 2 if repeat_of else _SPARE
         spec = measurer.spec(seconds, _COUNTING_FPS, COUNTED)
-        return runner.run_once(spec if repeat_of else replace(spec, window_s=None), repeat_of=repeat_of, anywhere=True)
+        trial = runner.run_once(spec if lossy else replace(spec, window_s=None), repeat_of=repeat_of, anywhere=True)
+        lossy = lossy or trial.result.lost > 0
+        return trial
 
     def tolerated(trial: Trial) -> frozenset[Reason]:
         result = trial.result

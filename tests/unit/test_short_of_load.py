@@ -106,3 +106,22 @@ def test_frames_lost_while_the_machine_was_kept_busy_are_counted_again_in_window
     rule = Rule((), (("loss_ratio", parse_limit("loss_ratio", "<= 0")),), "s")
     (verdict,) = judge([rule], {}, observations(outcome), lambda _: None, unmeasured(outcome))
     assert verdict.judgement is expected
+
+
+def test_frames_that_were_not_sent_are_counted_again_without_windows():
+    """The rig is graded by windows: a virtual lab whose generator is slow was "too disturbed to trust"."""
+
+    class LeavesOutHalf(FakeGenerator):
+        def simulated(self, spec: TrialSpec) -> TrialResult:
+            made = super().simulated(spec)
+            half = [each.intended // 2 for each in made.counts]
+            counts = [
+                replace(each, skipped=each.intended - sent, sent=sent, received=sent)
+                for each, sent in zip(made.counts, half, strict=True)
+            ]
+            return replace(made, counts=tuple(counts), invalid=(InvalidReason(Reason.SKIPPED_FRAMES, "slow"),))
+
+    generator = LeavesOutHalf(CAPACITY)
+    trial = trial_of_frames(measurer_on(generator), 2000)
+    assert trial.result.lost == 0
+    assert [spec.window_s for spec in generator.specs] == [None, None]
