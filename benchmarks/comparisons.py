@@ -10,7 +10,7 @@ from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.report.studies import interval_text, open_mark
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.study import Decided
 from pytest_nfvperf.model.errors import TestbedError

@@ -41,7 +41,7 @@ from .model.measure.profile import Profile as Profile
 from .session.deployment import Deployer as Deployer
 from .measure.search import Search as Search
 from .measure.study import Study as Study
-from .measure.figures import Subject as Subject
+from .measure.measurements import Subject as Subject
 from .measure.forwarding import LoadCost as LoadCost
 from .measure.soak import Soaker as Soaker
 from .measure.streams import StreamRunner as StreamRunner

@@ -25,7 +25,7 @@ from .model.traffic.histogram import Histogram as Histogram
 from .model.traffic.trial import RigHealth as RigHealth
 
 # A figure of a study, a receiver of copies, an interface
-from .measure.figures import Figure as Figure
+from .measure.measurements import Measurement as Measurement
 from .model.measure.outcome import Reading as Reading
 from .ports.generator import Capture as Capture
 from .ports.generator import Captured as Captured

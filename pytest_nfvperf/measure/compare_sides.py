@@ -10,9 +10,9 @@ from typing import Any
 
 from pytest_nfvperf.measure.alternation import BlockReadings
 from pytest_nfvperf.measure.call_arguments import LIVE, TRAFFIC
-from pytest_nfvperf.measure.figures import Figure, Subject
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
+from pytest_nfvperf.measure.measurements import Measurement, Subject
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.study import Decided, MeasuredSubject, RunningStudy, Study, figure_of
@@ -118,7 +118,7 @@ class SideComparison:
     lost_before: Mapping[str, SideLostError] = field(default_factory=dict)
     blocks: int | None = None
 
-    def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
+    def of(self, topology: Topology, dut: Dut, figure: Measurement, labels: Mapping[str, str]) -> Outcome:
         """Measure the figure on every side; returns the baseline's outcome.
 
         Each side's version replaces that of ``dut``. ``labels`` distinguish the topology from others of the same test.
@@ -148,7 +148,11 @@ class SideComparison:
                 lost[failure.side] = failure
 
     def _measured(
-        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, SideLostError]
+        self,
+        subjects: Sequence[Subject],
+        figure: Measurement,
+        labels: Mapping[str, str],
+        lost: Mapping[str, SideLostError],
     ) -> Outcome:
         study = self.make_study(labels, lambda outcome: self._is_decided(study, figure, outcome))
         return self._record_measured(study, figure, study.compare(SIDE, subjects, figure), lost)
@@ -172,7 +176,7 @@ class SideComparison:
                     raise
                 lost[name] = SideLostError(name, SideState.UNAVAILABLE, error)
 
-    def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
+    def _is_decided(self, study: GuardedStudy, figure: Measurement, outcome: Outcome) -> bool:
         """True when more readings would not change the word. The baseline and its second reading have none."""
         if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN) or self._has_all(outcome):
             return True
@@ -186,7 +190,7 @@ class SideComparison:
         return self.blocks is not None and max(of_turns or of_rounds) >= self.blocks
 
     def _record_measured(
-        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, SideLostError]
+        self, study: GuardedStudy, figure: Measurement, outcomes: Sequence[Outcome], lost: Mapping[str, SideLostError]
     ) -> Outcome:
         """Record the comparison; returns the baseline's outcome."""
         baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
@@ -213,7 +217,7 @@ class SideComparison:
         self.record(data, by_side, lost)
         return baseline
 
-    def _figures(self, study: GuardedStudy, figure: Figure, baseline: Outcome, own: Outcome) -> SideFigures:
+    def _figures(self, study: GuardedStudy, figure: Measurement, baseline: Outcome, own: Outcome) -> SideFigures:
         name, main = own.label[SIDE], _main_metric(figure)
         if _is_dead(own, main):
             of, theirs = own.sampled(main), baseline.sampled(main)
@@ -224,7 +228,7 @@ class SideComparison:
             )
         return SideFigures(name, metrics=self._metrics(study, figure, own))
 
-    def _metrics(self, study: GuardedStudy, figure: Figure, own: Outcome) -> tuple[MetricComparison, ...]:
+    def _metrics(self, study: GuardedStudy, figure: Measurement, own: Outcome) -> tuple[MetricComparison, ...]:
         found = []
         for samples in own.samples:
             if samples.metric in BETTER:
@@ -240,7 +244,7 @@ class SideComparison:
         return tuple(found)
 
 
-def _main_metric(figure: Figure) -> str:
+def _main_metric(figure: Measurement) -> str:
     """The first that sides can be compared in: the subject of the study."""
     return next(metric for metric in figure.units if metric in BETTER)
 
@@ -301,7 +305,7 @@ class ComparedStudy(Study):
 
     sides: SideComparison = field(kw_only=True)
 
-    def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
+    def compare(self, per: str, subjects: Sequence[Subject], figure: Measurement) -> tuple[Outcome, ...]:
         """Returns the baseline's outcome of each subject. In virtual time instructions a packet replace a rate."""
         if self._context.virtual and isinstance(figure, ForwardingRate):
             figure = CountedInstructions(figure.traffic)
@@ -312,7 +316,7 @@ class ComparedStudy(Study):
         )
 
 
-def _with_larger_frames(figure: Figure) -> Figure:
+def _with_larger_frames(figure: Measurement) -> Measurement:
     """A new figure, whose frames grow where a side outpaces the generator."""
     if not isinstance(figure, ForwardingRate):
         return figure

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD, check_load, check_sendable
-from pytest_nfvperf.measure.figures import TrafficFigure
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
+from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -55,7 +55,7 @@ _ALL_DISTURBED = "the machine disturbed every window of every reading; measure a
 
 @checked(traffic=TRAFFIC, profile=one(Profile, "the fixture `profile`"), load_fps=WHOLE_LOAD)
 @dataclass(frozen=True, slots=True)
-class LoadCost(TrafficFigure):
+class LoadCost(TrafficMeasurement):
     """Reads what a load costs: CPUs of polling threads, and latency. A sleeping PMD saves the one and adds the other.
 
     Works on any topology with generator ports. ``load_fps``: frames/s per direction.
@@ -95,7 +95,7 @@ def _pmd_cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapsho
 
 
 @dataclass
-class ForwardingRate(TrafficFigure):
+class ForwardingRate(TrafficMeasurement):
     """Reads the forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL) on any topology.
 
     The generator offers more than the DUT takes, and the rate received is read. That takes half a second, a search ten.

@@ -13,7 +13,7 @@ from statistics import median
 from typing import ClassVar
 
 from pytest_nfvperf.measure.call_arguments import check_sendable
-from pytest_nfvperf.measure.figures import TrafficFigure
+from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import DutFailure, UnavailableError
@@ -39,7 +39,7 @@ _RESIDUAL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class CountedInstructions(TrafficFigure):
+class CountedInstructions(TrafficMeasurement):
     """Reads the instructions a packet of one traffic, on any topology with generator ports.
 
     The kernel's work on system calls counts for ovs-vswitchd's main thread, not for the sender. Several nodes are
@@ -55,7 +55,7 @@ class CountedInstructions(TrafficFigure):
         return CountedInstructions(traffic)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """As of a Figure.
+        """As of a Measurement.
 
         Raises:
             UnavailableError: time is not virtual.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.streams import EndFigure, Ends, stream_ends
+from pytest_nfvperf.measure.streams import EndMeasurement, Ends, stream_ends
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.outcome import Reading
@@ -20,7 +20,7 @@ _LOOK_ON_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class ReconnectTime(EndFigure):
+class ReconnectTime(EndMeasurement):
     """Restarts the DUT under a topology with two namespaces.
 
     Attributes:

@@ -116,7 +116,7 @@ def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
     return found
 
 
-class EndFigure:
+class EndMeasurement:
     __slots__ = ()
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -127,7 +127,7 @@ class EndFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class EndTimes(EndFigure, Generic[Spec, Result]):
+class EndTimes(EndMeasurement, Generic[Spec, Result]):
     """Reads the figures of a tool that runs at both ends, for a study to compare. Every run is in the evidence.
 
     Attributes:
@@ -375,7 +375,7 @@ def _datapath_cores(cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: s
 
 
 @dataclass(frozen=True, slots=True)
-class TcpThroughput(EndFigure):
+class TcpThroughput(EndMeasurement):
     """Reads the goodput of TCP streams, and their cost, on any topology with two namespaces.
 
     ``ends``: the client's namespace first; None for the topology's first namespace and its last.
@@ -411,7 +411,7 @@ class TcpThroughput(EndFigure):
             self.runner.profile.compare(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        return {**EndFigure.labels(self, live), "streams": str(self.spec.streams)}
+        return {**EndMeasurement.labels(self, live), "streams": str(self.spec.streams)}
 
 
 class StreamSettings(TypedDict, total=False):

@@ -14,11 +14,17 @@ from typing import TypeGuard, Unpack
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, ONE_TRAFFIC, TRAFFIC, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
-from pytest_nfvperf.measure.figures import Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
+from pytest_nfvperf.measure.measurements import (
+    GrowingMeasurement,
+    Measurement,
+    SendingMeasurement,
+    ShortMeasurement,
+    Subject,
+)
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import LiveTopology
@@ -45,7 +51,7 @@ Decided = Callable[[Outcome], bool]
 _TOPOLOGY_CHANGE_S = 0.2
 
 _FIGURE = Allowed(
-    "a Figure, such as LoadCost(traffic, profile, 1_000_000)",
+    "a Measurement, such as LoadCost(traffic, profile, 1_000_000)",
     lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "units", "read")),
 )
 _SUBJECTS = {
@@ -67,7 +73,7 @@ class MeasuredSubject:
     """
 
     subject: Subject
-    figure: Figure
+    figure: Measurement
     labels: dict[str, str] = field(default_factory=dict)
     trials: list[str] = field(default_factory=list)
     shares: list[OffloadShare] = field(default_factory=list)
@@ -226,7 +232,7 @@ class Study:
         return self.compare(per, subjects, CountedInstructions(traffic))
 
     @checked("study.compare", **_SUBJECTS, figure=_FIGURE)
-    def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
+    def compare(self, per: str, subjects: Sequence[Subject], figure: Measurement) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
 
         There are at least FEWEST_BLOCKS blocks of turns, or the profile's ``comparison_repeats`` rounds. There are
@@ -247,7 +253,7 @@ class Study:
             self._deploy.check(subject.topology, subject.dut)
         clock, measured = self._context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
         work = RunningStudy(per, measured, clock, clock.monotonic())
-        short = [each.figure for each in measured if isinstance(each.figure, ShortFigure)]
+        short = [each.figure for each in measured if isinstance(each.figure, ShortMeasurement)]
         side_by_side = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
         if side_by_side is not None:
             with side_by_side as rigs:
@@ -264,11 +270,13 @@ class Study:
         """The profile's, as far as no other test of the run needs that time."""
         return min(self.profile.comparison_budget_s, self._context.time_limit.spare_s)
 
-    def _sending_instead(self, subjects: Sequence[Subject], figure: Figure) -> tuple[Sequence[Subject], Figure]:
+    def _sending_instead(
+        self, subjects: Sequence[Subject], figure: Measurement
+    ) -> tuple[Sequence[Subject], Measurement]:
         """The same with the traffic of ``--nfv-traffic``, if there is one and the figure can send another one."""
         instead = self._context.in_place_of
         own = getattr(figure, "traffic", None)
-        if not isinstance(figure, SendingFigure) or not isinstance(own, AnyTraffic) or instead(own) == own:
+        if not isinstance(figure, SendingMeasurement) or not isinstance(own, AnyTraffic) or instead(own) == own:
             return subjects, figure
         changed = [each if each.traffic is None else replace(each, traffic=instead(each.traffic)) for each in subjects]
         return changed, figure.sending(instead(own))
@@ -297,7 +305,7 @@ class Study:
         return self._outcomes(work, found)
 
     def _alternating(
-        self, work: RunningStudy, figures: Sequence[ShortFigure], rigs: SubjectRigs
+        self, work: RunningStudy, figures: Sequence[ShortMeasurement], rigs: SubjectRigs
     ) -> tuple[Outcome, ...]:
         """All subjects are deployed at once, with a second build of the baseline for the noise floor.
 
@@ -310,7 +318,7 @@ class Study:
             found = self._take_turns(work, figures, rigs)
         return self._outcomes(work, found)
 
-    def _take_turns(self, work: RunningStudy, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> BlockReadings:
+    def _take_turns(self, work: RunningStudy, figures: Sequence[ShortMeasurement], rigs: SubjectRigs) -> BlockReadings:
         copies = _copies([each.subject for each in work.subjects])
         ready: set[tuple[int, int]] = set()
 
@@ -350,13 +358,13 @@ class Study:
             give_up=lambda so_far: _should_grow(figures[0], work, so_far),
         )
 
-    def _grow(self, work: RunningStudy, figure: ShortFigure, rigs: SubjectRigs) -> None:
+    def _grow(self, work: RunningStudy, figure: ShortMeasurement, rigs: SubjectRigs) -> None:
         """Make frames larger until no subject outpaces the rig. The baseline is ready already."""
-        while isinstance(figure, GrowingFigure) and figure.grows and self._outpaced(work, figure, rigs):
+        while isinstance(figure, GrowingMeasurement) and figure.grows and self._outpaced(work, figure, rigs):
             figure.grow()
             figure.begin(rigs.run(0), None)  # the ceiling of another traffic can be measured only there
 
-    def _outpaced(self, work: RunningStudy, figure: GrowingFigure, rigs: SubjectRigs) -> bool:
+    def _outpaced(self, work: RunningStudy, figure: GrowingMeasurement, rigs: SubjectRigs) -> bool:
         for number in range(1, len(work.subjects)):
             if figure.outpaced:
                 break
@@ -408,25 +416,25 @@ class Study:
         return tuple(sorted({**self.labels, **measured, **own}.items()))
 
 
-def _check_frames(subjects: Sequence[Subject], figure: Figure) -> None:
+def _check_frames(subjects: Sequence[Subject], figure: Measurement) -> None:
     for subject in subjects:
         traffic = subject.traffic or getattr(figure, "traffic", None)
         if isinstance(traffic, AnyTraffic):
             check_sendable("study", subject.topology, traffic)
 
 
-def figure_of(subject: Subject, figure: Figure) -> Figure:
+def figure_of(subject: Subject, figure: Measurement) -> Measurement:
     """The figure with the subject's own traffic, if it has one; ArgumentError where the figure takes one for all."""
     if subject.traffic is None:
         return figure
-    if not isinstance(figure, SendingFigure):
+    if not isinstance(figure, SendingMeasurement):
         raise ArgumentError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
     return figure.sending(subject.traffic)
 
 
-def _should_grow(figure: ShortFigure, work: RunningStudy, found: BlockReadings) -> TypeGuard[GrowingFigure]:
+def _should_grow(figure: ShortMeasurement, work: RunningStudy, found: BlockReadings) -> TypeGuard[GrowingMeasurement]:
     """True where the rig was the limit of a subject, and there are larger frames to try."""
-    if not (isinstance(figure, GrowingFigure) and figure.has_larger):
+    if not (isinstance(figure, GrowingMeasurement) and figure.has_larger):
         return False
     metric = next(iter(figure.units))
     return any(rig_is_the_limit(metric, found.readings(number)) for number in range(len(work.subjects)))

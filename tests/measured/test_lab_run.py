@@ -29,7 +29,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.measure.search import measured_labels
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 
 SENT = Traffic(frame_size=256)
 

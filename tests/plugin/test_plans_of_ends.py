@@ -6,7 +6,7 @@ from user_project import CONFTEST, make_project
 
 TEST = """
 from pytest_nfvperf.model.topology.compose import bridge_chain
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 
 CHAINS = [Subject(str(number), bridge_chain(number, ends="namespace")) for number in (1, 2)]
 

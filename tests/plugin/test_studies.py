@@ -9,7 +9,7 @@ STUDY = '''
 import pytest
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.plugin.labels import compares, sweep
 
 @pytest.mark.nfv(topology="chain")
@@ -111,7 +111,7 @@ from pytest_nfvperf.model.topology.parts import mirror, monitor
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.measure.mirror_cost import MirrorLoad
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.plugin.labels import compares
 
 CASES = {"none": vm_chain(2), "all": vm_chain(2, monitor("m0", "br0"), mirror("all", "br0", "m0"))}
@@ -140,7 +140,7 @@ def test_a_mirrors_load_is_a_share_of_an_ndr_that_is_searched_for_once(pytester)
 
 TCP = """
 from pytest_nfvperf.model.topology.compose import bridge_chain
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.plugin.labels import compares
 
 @compares("bridges", (1, 2, 4), quick=(1, 2, 4))

@@ -10,7 +10,7 @@ from simulated_bench import CEILING, Bench
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure import forwarding
 from pytest_nfvperf.measure.alternation import Schedule, read_blocks
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.streams import StreamRun
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import TestbedError

@@ -7,7 +7,7 @@ from itertools import groupby
 import pytest
 from simulated_bench import Bench, OneBench
 
-from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic

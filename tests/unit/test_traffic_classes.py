@@ -40,9 +40,9 @@ from pytest_nfvperf.config.sla_file import load_sla, parse_limit
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.features.routing.convergence import Convergence
-from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker
 from pytest_nfvperf.measure.soak_load import find_loads

@@ -42,7 +42,7 @@ class Subject:
     traffic: AnyTraffic | None = None
 
 
-class Figure(Protocol):
+class Measurement(Protocol):
     """A measurement of each subject of a study."""
 
     @property
@@ -72,7 +72,7 @@ class Figure(Protocol):
 
 
 @runtime_checkable
-class ShortFigure(Figure, Protocol):
+class ShortMeasurement(Measurement, Protocol):
     """A figure whose readings are short enough to alternate between subjects."""
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
@@ -85,14 +85,14 @@ class ShortFigure(Figure, Protocol):
 
 
 @runtime_checkable
-class SendingFigure(Figure, Protocol):
+class SendingMeasurement(Measurement, Protocol):
     """A figure of a traffic; each subject of a study can have a traffic of its own."""
 
-    def sending(self, traffic: AnyTraffic) -> Figure: ...
+    def sending(self, traffic: AnyTraffic) -> Measurement: ...
 
 
 @runtime_checkable
-class GrowingFigure(ShortFigure, Protocol):
+class GrowingMeasurement(ShortMeasurement, Protocol):
     """A figure whose frames can become larger, for all subjects: before the first turn, or to start over."""
 
     @property
@@ -115,7 +115,7 @@ class GrowingFigure(ShortFigure, Protocol):
         ...
 
 
-class TrafficFigure:
+class TrafficMeasurement:
     """Labels and facts of a figure that is measured with one traffic."""
 
     __slots__ = ()
