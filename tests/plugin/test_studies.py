@@ -60,7 +60,7 @@ def test_a_failure_shows_the_topology_of_the_subject_that_failed(chain, pytester
 
     result.assert_outcomes(failed=1, deselected=3)
     result.stdout.fnmatch_lines(["SLA of *, 1", "  bridge, tso on: 1 FAIL", "*- topology chain-1 · dpdk datapath -*"])
-    result.stdout.fnmatch_lines(["*p0 ── ovs-1 ── p1"])
+    result.stdout.fnmatch_lines(["*p0 <-> p1"])
     result.stdout.no_fnmatch_line("*ovs-4*")
     names = [record["data"]["name"] for record in records(pytester.path, "attachment")]
     assert names == [f"OVS configuration: {chain} · dpdk datapath" for chain in ("chain-1", "chain-4-patch")]

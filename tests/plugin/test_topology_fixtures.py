@@ -67,8 +67,9 @@ def test_a_verbose_plan_draws_what_would_stand(pytester):
         [
             "*test_chain*2*: about *",
             "    chain-2-patch · netdev datapath · p0 and p1 send to each other",
-            "      p0 ── ovs-1 ─patch─ ovs-2 ── p1",
-            "      p0, p1: veth, generator",
+            "      ovs-1",
+            "      ├─ p0         veth   generator",
+            "      └─ patch-1-2  patch  to ovs-2 patch-2-1",
         ]
     )
 
@@ -81,7 +82,7 @@ def test_a_failure_shows_the_topology_that_stood(pytester):
         [
             "*- topology phy2phy · dpdk datapath -*",
             "phy2phy · dpdk datapath · p0 and p1 send to each other",
-            "  p0 ── br0 ── p1",
+            "     p0 <-> p1",
         ]
     )
 

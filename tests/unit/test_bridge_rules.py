@@ -140,7 +140,7 @@ def test_own_lines_stand_on_any_bridge_and_are_drawn():
     assert pipeline(made, "br0", {}) == []
     assert rules("br0", flows=list(own)) == made.rules[0]
     learns = compose("both", *LEARNS, rules("br0", acl=1, flows=own[0].replace("p2", "p0")))
-    assert "access list of 1 rule\n" in topology_text(learns)
+    assert "access list of 1 rule)\n" in topology_text(learns)
     assert "priority=200,in_port=p0,actions=p1" in topology_text(learns)
     assert len(pipeline(learns, "br0", {})) == 4
 

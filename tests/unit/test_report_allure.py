@@ -149,7 +149,7 @@ def test_the_outcome_has_its_table_and_pictures(results: Path) -> None:
     assert "ovs_tx_failure_drops" in ledger.read_text()
     drawings = {a["name"]: results / a["source"] for step in steps for a in step.get("attachments", [])}
     assert drawings["topology phy2phy · dpdk datapath"].read_bytes().startswith(b"\x89PNG")
-    assert "p0 ── br0 ── p1" in drawings["topology phy2phy · dpdk datapath, as text"].read_text()
+    assert "p0 <-> p1" in drawings["topology phy2phy · dpdk datapath, as text"].read_text()
     configuration = [a for step in steps for a in step.get("attachments", []) if a["name"] == "OVS configuration"]
     assert len(configuration) == 1
 

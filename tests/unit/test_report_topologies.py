@@ -14,7 +14,7 @@ from matplotlib.image import imread as read_png
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.picture import WIDTH, to_png, to_svg
-from pytest_nfvperf.adapters.report.topology_chart import Box, Layout, Shape, lay_out, topology_chart
+from pytest_nfvperf.adapters.report.topology_chart import FLOW, Box, DrawnLine, Layout, lay_out, topology_chart
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology import compose as catalogue
@@ -35,7 +35,13 @@ def texts(svg: str) -> list[str]:
 
 def svg_of(topology: Topology, **fields: object) -> str:
     kinds = {port.name: "vhost-user" for port in topology.ports}
-    return to_svg(topology_chart(TopologyData(topology, "dpdk", port_kinds=kinds, **fields)), topology.name)
+    figure = topology_chart(TopologyData(topology, "dpdk", port_kinds=kinds, **fields))
+    assert figure is not None
+    return to_svg(figure, topology.name)
+
+
+def flows(topology: Topology) -> list[DrawnLine]:
+    return [line for line in lay_out(topology, {}).lines if line.kind == FLOW]
 
 
 def edges(box: Box) -> tuple[float, float, float, float]:
@@ -64,16 +70,16 @@ def check(topology: Topology, layout: Layout) -> None:
         x0, y0, x1, y1 = edges(box)
         assert 0 <= x0 <= x1 <= layout.width
         assert 0 <= y0 <= y1 <= layout.height
-    for wire in layout.wires:
-        for end in (wire.a, wire.b):
-            assert any(touches(box, end) for box in layout.boxes), wire
+    wires = [line for line in layout.lines if line.kind != FLOW]
+    for line in layout.lines:
+        for end in (line.points[0], line.points[-1]):
+            assert any(touches(box, end) for box in layout.boxes), line
     names = {box.lines[0] for box in layout.boxes}
-    if all(box.shape is not Shape.GHOST for box in layout.boxes):
-        owners = {p.owner if p.role is PortRole.FORWARDER else p.name for p in topology.ports}
-        tunnels = {tunnel.port for tunnel in topology.tunnels}
-        assert names == {*topology.bridges, *owners, *(space.name for space in topology.namespaces), *tunnels}
-        links = len(topology.patches) + len(topology.veths)
-        assert len(layout.wires) == len(all_ports(topology)) - links + len(topology.behind)  # a link has two ends
+    owners = {p.owner if p.role is PortRole.FORWARDER else p.name for p in topology.ports}
+    tunnels = {tunnel.port for tunnel in topology.tunnels}
+    behind = {one.namespace for one in topology.behind} - {nic.namespace for nic in topology.nics}
+    assert names == {*topology.bridges, *owners, *(space.name for space in topology.namespaces), *tunnels} - behind
+    assert len(wires) == len(all_ports(topology)) - len(topology.patches) - len(topology.veths)  # a link has two ends
 
 
 @given(topologies())
@@ -81,7 +87,7 @@ def test_boxes_stand_apart_and_every_wire_ends_at_two_of_them(topology: Topology
     check(topology, lay_out(topology, {}))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", sorted({*EXAMPLES} - {"chain-64", "fan"}))
 def test_examples(name: str) -> None:
     topology = EXAMPLES[name]
     check(topology, lay_out(topology, {}))
@@ -94,6 +100,10 @@ def test_examples(name: str) -> None:
 @given(topologies())
 def test_any_topology_can_be_drawn_and_all_pictures_have_one_width_or_more(topology: Topology) -> None:
     figure = topology_chart(TopologyData(topology, "netdev"))
+    if lay_out(topology, {}).width > 26:
+        assert figure is None, "nobody could read it"
+        return
+    assert figure is not None
     assert figure.get_figwidth() >= WIDTH
     assert to_png(figure, dpi=20).startswith(b"\x89PNG")
 
@@ -114,20 +124,14 @@ def test_what_a_reader_sees_of_a_routed_network() -> None:
     assert "OpenFlow flow" not in shown
 
 
-def test_who_shares_the_generators_port_is_below_it() -> None:
-    topology = EXAMPLES["bgp"]
-    boxes = {box.lines[0]: box for box in lay_out(topology, {}).boxes}
-    assert boxes["bird"].lines == ("bird", "namespace", "eth0 12.12.12.2/30", "VLAN 177")
-    assert boxes["bird"].x == boxes["dpdk2"].x
-    assert edges(boxes["bird"])[3] < edges(boxes["dpdk2"])[1]
-    assert "shares the port" in texts(svg_of(topology))
+def test_who_shares_the_generators_port_is_in_its_box() -> None:
+    boxes = {box.lines[0]: " ".join(box.lines) for box in lay_out(EXAMPLES["bgp"], {}).boxes}
+    assert boxes["dpdk2"] == "dpdk2 generator behind it bird: eth0 12.12.12.2/30, VLAN 177"
 
 
-def test_long_chains_and_many_namespaces_are_counted() -> None:
-    assert "… 58 bridges …" in texts(svg_of(EXAMPLES["chain-64"]))
-    shown = texts(svg_of(EXAMPLES["fan"]))
-    assert "… 195 more …" in shown
-    assert [name for name in shown if re.fullmatch(r"ns\d+", name)] == ["ns0", "ns1", "ns2", "ns3", "ns199"]
+@pytest.mark.parametrize("name", ["chain-64", "fan"])
+def test_what_would_be_too_wide_to_read_is_not_drawn(name: str) -> None:
+    assert topology_chart(TopologyData(EXAMPLES[name], "netdev")) is None
 
 
 def test_a_namespace_with_very_many_addresses() -> None:
@@ -137,9 +141,9 @@ def test_a_namespace_with_very_many_addresses() -> None:
 
 
 def test_flows_are_drawn_once_for_both_ways() -> None:
-    assert len(lay_out(catalogue.pvvp(), {}).flows) == 3
-    assert len(lay_out(catalogue.bridge_chain(5), {}).flows) == 5
-    assert lay_out(EXAMPLES["node"], {}).flows == []
+    assert len(flows(catalogue.pvvp())) == 3
+    assert len(flows(catalogue.bridge_chain(5))) == 5
+    assert flows(EXAMPLES["node"]) == []
 
 
 def test_the_paper_behind_a_name_follows_dark_mode() -> None:
@@ -150,6 +154,7 @@ def test_the_paper_behind_a_name_follows_dark_mode() -> None:
 
 def test_a_png_is_on_white_paper_and_leaves_the_figure_clear_for_the_page() -> None:
     figure = topology_chart(TopologyData(catalogue.phy2phy(), "dpdk"))
+    assert figure is not None
     corner = read_png(io.BytesIO(to_png(figure, dpi=20)))[0, 0]
     assert list(corner) == [1, 1, 1, 1]
     assert figure.patch.get_alpha() == 0
@@ -167,7 +172,7 @@ def test_the_page_draws_each_topology_once_and_links_it_with_its_tests(tmp_path)
     section = page[page.index('<section id="topologies">') :].partition("</section>")[0]
     assert section.count("<svg") == 1
     assert "phy2phy · dpdk datapath" in section
-    assert "p0 ── br0 ── p1" in section
+    assert "p0 &lt;-&gt; p1" in section
     assert len(re.findall(r'<a href="#test-\d+">', section)) == 2
     assert page.count('Topology: <a href="#topology-1">phy2phy · dpdk datapath</a>') == 2
     assert [path.name for path in (tmp_path / "out/charts").glob("topology*")] == ["topology-1-phy2phy.png"]

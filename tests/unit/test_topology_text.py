@@ -10,8 +10,7 @@ from hypothesis import given
 from pytest_nfvperf.adapters.report.texts import topology_drawing
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import DutPort
-from pytest_nfvperf.model.testbed.topology_text import WIDTH, port_kinds, single_path, topology_text
-from pytest_nfvperf.model.topology import compose as catalogue
+from pytest_nfvperf.model.testbed.topology_text import WIDTH, port_kinds, topology_text
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, path, veth
 from pytest_nfvperf.model.topology.ports import Offloads, PortKind, Vlan
@@ -23,35 +22,100 @@ from tests.topologies import EXAMPLES, topologies
 DRAWN = {
     "phy2phy": """
 phy2phy · p0 and p1 send to each other
-  p0 ── br0 ── p1
-  p0, p1: port, generator""",
+  br0
+  ├─ p0  port  generator
+  └─ p1  port  generator
+     p0 <-> p1""",
     "pvvp": """
 pvvp · p0 and p1 send to each other
-  p0 ── br0 ── vnf1 ── br0 ── vnf2 ── br0 ── p1
-  p0, p1: port, generator, MTU 9000
-  v1a, v1b: port, VNF vnf1, io, MTU 9000
-  v2a, v2b: port, VNF vnf2, io, MTU 9000""",
+  br0
+  ├─ p0   port  generator, MTU 9000
+  ├─ p1   port  generator, MTU 9000
+  ├─ v1a  port  VNF vnf1, io, MTU 9000
+  ├─ v1b  port  VNF vnf1, io, MTU 9000
+  ├─ v2a  port  VNF vnf2, io, MTU 9000
+  └─ v2b  port  VNF vnf2, io, MTU 9000
+     p0 <-> v1a, v1b <-> v2a, v2b <-> p1""",
     "one way": """
 phy2phy · p0 sends to p1
-  p0 ── br0 ── p1
-  p0, p1: port, generator""",
+  br0
+  ├─ p0  port  generator
+  └─ p1  port  generator
+     p0 <-> p1""",
     "chain-9": """
 chain-9-veth
-  end0 ── ovs-1 ─veth─ ovs-2 ─veth─ ovs-3 ─veth─ ovs-4 ─veth─ ovs-5 ─veth─ ovs-6 ─veth─ ovs-7
-    ─veth─ ovs-8 ─veth─ ovs-9 ── end1
-  namespace end0: veth, eth0 198.18.0.1/24
-  namespace end1: veth, eth0 198.18.0.2/24""",
+  ovs-1 (learns MAC addresses)
+  ├─ end0       veth  namespace end0, eth0 198.18.0.1/24
+  └─ chain-1-2  veth  to ovs-2 chain-2-1
+  ovs-2 (learns MAC addresses)
+  ├─ chain-2-1  veth  to ovs-1 chain-1-2
+  └─ chain-2-3  veth  to ovs-3 chain-3-2
+  ovs-3 (learns MAC addresses)
+  ├─ chain-3-2  veth  to ovs-2 chain-2-3
+  └─ chain-3-4  veth  to ovs-4 chain-4-3
+  ovs-4 (learns MAC addresses)
+  ├─ chain-4-3  veth  to ovs-3 chain-3-4
+  └─ chain-4-5  veth  to ovs-5 chain-5-4
+  ovs-5 (learns MAC addresses)
+  ├─ chain-5-4  veth  to ovs-4 chain-4-5
+  └─ chain-5-6  veth  to ovs-6 chain-6-5
+  ovs-6 (learns MAC addresses)
+  ├─ chain-6-5  veth  to ovs-5 chain-5-6
+  └─ chain-6-7  veth  to ovs-7 chain-7-6
+  ovs-7 (learns MAC addresses)
+  ├─ chain-7-6  veth  to ovs-6 chain-6-7
+  └─ chain-7-8  veth  to ovs-8 chain-8-7
+  ovs-8 (learns MAC addresses)
+  ├─ chain-8-7  veth  to ovs-7 chain-7-8
+  └─ chain-8-9  veth  to ovs-9 chain-9-8
+  ovs-9 (learns MAC addresses)
+  ├─ end1       veth  namespace end1, eth0 198.18.0.2/24
+  └─ chain-9-8  veth  to ovs-8 chain-8-9""",
     "chain-64": """
 chain-64-patch · p0 and p1 send to each other
-  p0 ── ovs-1 ─patch─ ovs-2 ─patch─ ovs-3 ─patch─ … 58 bridges … ─patch─ ovs-62 ─patch─ ovs-63
-    ─patch─ ovs-64 ── p1
-  p0, p1: port, generator""",
+  ovs-1
+  ├─ p0         port   generator
+  └─ patch-1-2  patch  to ovs-2 patch-2-1
+     p0 <-> patch-1-2
+  ovs-2
+  ├─ patch-2-1  patch  to ovs-1 patch-1-2
+  └─ patch-2-3  patch  to ovs-3 patch-3-2
+     patch-2-1 <-> patch-2-3
+  ovs-3
+  ├─ patch-3-2  patch  to ovs-2 patch-2-3
+  └─ patch-3-4  patch  to ovs-4 patch-4-3
+     patch-3-2 <-> patch-3-4
+  ovs-4
+  ├─ patch-4-3  patch  to ovs-3 patch-3-4
+  └─ patch-4-5  patch  to ovs-5 patch-5-4
+     patch-4-3 <-> patch-4-5
+  ovs-5
+  ├─ patch-5-4  patch  to ovs-4 patch-4-5
+  └─ patch-5-6  patch  to ovs-6 patch-6-5
+     patch-5-4 <-> patch-5-6
+  ovs-6
+  ├─ patch-6-5  patch  to ovs-5 patch-5-6
+  └─ patch-6-7  patch  to ovs-7 patch-7-6
+     patch-6-5 <-> patch-6-7
+  ovs-7
+  ├─ patch-7-6  patch  to ovs-6 patch-6-7
+  └─ patch-7-8  patch  to ovs-8 patch-8-7
+     patch-7-6 <-> patch-7-8
+  … 56 bridges …
+  ovs-64
+  ├─ p1           port   generator
+  └─ patch-64-63  patch  to ovs-63 patch-63-64
+     patch-64-63 <-> p1""",
     "routed": """
 routed
-  left ── brA ── r ── brB ── right
-  namespace left: veth, eth0 10.1.0.1/24, TSO off; default route by 10.1.0.254
-  namespace right: veth, eth0 10.2.0.1/24, VLAN 7; default route by 10.2.0.254
-  router r: veth, eth0 10.1.0.254/24; veth, eth1 10.2.0.254/24""",
+  brA (learns MAC addresses)
+  ├─ left-eth0  veth  namespace left, eth0 10.1.0.1/24, TSO off
+  └─ r-eth0     veth  router r, eth0 10.1.0.254/24
+  brB (learns MAC addresses)
+  ├─ right-eth0  veth  namespace right, eth0 10.2.0.1/24, VLAN 7
+  └─ r-eth1      veth  router r, eth1 10.2.0.254/24
+  namespace left: default route by 10.1.0.254
+  namespace right: default route by 10.2.0.254""",
     "node": """
 node
   br-ex (learns MAC addresses)
@@ -99,8 +163,9 @@ def test_what_a_link_is_set_to_is_said():
     offloads = Offloads(tso=False, gso=True, gro=False, tx_checksum=True, rx_checksum=False)
     wire = veth("a", "b", mtu=9000, offloads=offloads, vlan=Vlan(3, (4, 5)))
     text = topology_text(compose("t", endpoint("p0", "a", queues=2), wire, endpoint("p1", "b"), path("p0", "p1")))
-    assert "a-b: MTU 9000, VLAN 3, trunk 4, 5, TSO off, GSO on, GRO off, tx checksum on, rx checksum off" in text
-    assert "p0: port, generator, 2 queues" in text
+    said = " ".join(text.replace("│", "").split())
+    assert "to b b-a, MTU 9000, VLAN 3, trunk 4, 5, TSO off, GSO on, GRO off, tx checksum on, rx checksum off" in said
+    assert "p0 port generator, 2 queues" in said
 
 
 def test_long_lines_are_folded_and_the_trunk_goes_on():
@@ -137,7 +202,7 @@ def test_what_ports_are_follows_from_the_datapath_and_the_testbed():
     assert port_kinds(topology, "dpdk", lab) == {"p0": "physical", "p1": "af_xdp"}
     deployed = TopologyData(topology, "dpdk", port_kinds=port_kinds(topology, "dpdk", TESTBED))
     assert topology_drawing(deployed).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
-    assert "p0: vhost-user, generator" in topology_drawing(deployed)
+    assert "p0  vhost-user  generator" in topology_drawing(deployed)
     sent = {"p0": "own ring", "p1": "own ring", "v1": "DPDK's virtio-user: a forwarder hands on DPDK's buffers"}
     assert topology_drawing(replace(deployed, sending=sent)).splitlines()[-2:] == [
         "rings of p0, p1: own ring",
@@ -155,29 +220,3 @@ def test_nothing_is_left_out(topology: Topology):
     for tunnel in topology.tunnels:
         assert tunnel.remote in text
     assert all(len(line) <= WIDTH for line in text.splitlines())
-
-
-@given(topologies())
-def test_a_single_path_holds_every_node_and_is_the_same_from_the_other_end(topology: Topology):
-    path = single_path(topology)
-    if path is None:
-        return
-    assert {node.name for node in path if node.is_bridge} == set(topology.bridges)
-    assert {space.name for space in topology.namespaces} <= {node.name for node in path}
-    if topology.directions:
-        back = replace(topology, directions=topology.directions[::-1])
-        assert [node.name for node in single_path(back) or ()] == [node.name for node in path][::-1]
-
-
-@pytest.mark.parametrize(
-    "topology",
-    [
-        compose("alone", "br0"),
-        compose("hub", *(endpoint(f"p{n}", "br0") for n in range(3)), Direction("p0", "p1")),
-        EXAMPLES["triangle"],
-        replace(catalogue.phy2phy(), bridges=("br0", "br1")),
-    ],
-    ids=lambda topology: topology.name,
-)
-def test_what_branches_has_no_single_path(topology):
-    assert single_path(topology) is None

@@ -1,13 +1,13 @@
 """A topology as a picture: the bridges in a row, VNFs and hosts above, the tester below.
 
 First what is around the bridges, as boxes with text (``nodes_of``); then where all of it is, pure geometry in inches,
-y upwards (``lay_out``); then the drawing (``topology_chart``). Of very many nodes a few are drawn, and one that says
-how many more there are.
+y upwards (``lay_out``); then the drawing (``topology_chart``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import wrap
@@ -22,10 +22,11 @@ from pytest_nfvperf.model.testbed.topology_text import (
     extras,
     kind_of,
     mirror_words,
+    nic_words,
     route_words,
 )
-from pytest_nfvperf.model.topology.links import BridgePort, LinkEnd
-from pytest_nfvperf.model.topology.ports import HostNic, Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.topology.links import BridgePort
+from pytest_nfvperf.model.topology.ports import Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -33,28 +34,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
 
-LETTER = 0.078
-"""Width of a letter of a box's text, in inches, as all measures here."""
-LINE = 0.165
-"""Height of a line of text."""
-BRIDGE_HEIGHT = 0.86
-MARGIN = 0.2
-DUT_LABEL = 0.95
+_LETTER, _LINE = 0.078, 0.165
+"""Width of a letter of a box's text, and height of a line, in inches, as all measures here."""
+_BRIDGE_HEIGHT, _MARGIN, _HEAD, _FOOT = 0.86, 0.2, 0.4, 0.3
+_DUT_LABEL = 0.95
 """Kept free at the right of the bridges, for the name of their datapath."""
-_BETWEEN_NODES, _BETWEEN_ROWS, _TO_HOST = 0.16, 0.42, 0.22
+_BETWEEN_BRIDGES, _BETWEEN_NODES, _BETWEEN_ROWS = 0.62, 0.16, 0.42
 _SPREAD = 0.16
 """Between links that join the same bridges."""
-_HEAD, _FOOT = 0.4, 0.3
+_WIDEST = 26.0
+"""A wider picture cannot be read: it is not drawn, and the text has all."""
+_MOST_LINES, _NOTE_LETTERS = 6, 22
+"""Lines about a namespace's interfaces; letters in a line about copies, and about who shares a port."""
 
-MOST_BRIDGES = 9
-_MOST_NODES, _MOST_LINES = 6, 6
-_KEPT = 3
-"""Bridges that are drawn at each end if there are too many."""
-_COPIES_WIDTH = 22
-"""Letters in a line about copies."""
-
-BEHIND = "behind"
-"""The kind of a wire between a port and the host that shares it."""
+FLOW = "flow"
+"""The kind of a line that shows how frames cross a bridge."""
 
 Point = tuple[float, float]
 _Style = Literal["-", "--"] | tuple[int, tuple[int, ...]]
@@ -72,92 +66,68 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """One box. ``ends``: the ports that it is joined to, as (bridge, port); ``kinds``: what each of them is.
-
-    ``behind``: who shares its port.
-    """
+    """One box beside the bridges. ``ends``: the ports that it is joined to; ``kinds``: what each of them is."""
 
     sort: Sort
     lines: tuple[str, ...]
-    ends: tuple[tuple[str, str], ...]
+    ends: tuple[BridgePort, ...]
     kinds: tuple[str, ...]
-    is_ghost: bool = False
-    behind: DrawnNode | None = None
+
+    @property
+    def width(self) -> float:
+        return max(0.5 + 0.22 * (len(self.ends) > 1), max(map(len, self.lines)) * _LETTER + 0.16)
+
+    @property
+    def height(self) -> float:
+        return _LINE * len(self.lines) + 0.14
 
 
 def nodes_of(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
-    nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology)]
+    owned: dict[tuple[bool, str], list[Port]] = {}
+    for port in topology.ports:
+        forwards = port.role is PortRole.FORWARDER
+        owned.setdefault((forwards, port.owner if forwards else port.name), []).append(port)
+    nodes = [_of_ports(kinds, name, ports) for (_, name), ports in owned.items()]
+    for namespace in topology.namespaces:
+        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
+        if nics or all(one.namespace != namespace.name for one in topology.behind):
+            nodes.append(_of_namespace(namespace, nics))
     for tunnel in topology.tunnels:
         lines = (tunnel.port, f"{tunnel.kind} {tunnel.key}", f"to {tunnel.remote}", f"MTU {tunnel.mtu}")
         nodes.append(DrawnNode(Sort.TUNNEL, lines, ((tunnel.bridge, tunnel.port),), (str(tunnel.kind),)))
-    copies = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
-    put_on = [[line for _, port in node.ends for line in wrap(copies.get(port, ""), _COPIES_WIDTH)] for node in nodes]
+    notes = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
+    notes |= {one.port: f"behind it {one.namespace}: {nic_words(one)}" for one in topology.behind}
+    put_on = [[line for _, port in node.ends for line in wrap(notes.get(port, ""), _NOTE_LETTERS)] for node in nodes]
     return [replace(node, lines=(*node.lines, *lines)) for node, lines in zip(nodes, put_on, strict=True)]
 
 
-def _generator(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
-    nodes = []
-    for port in topology.ports:
-        if port.role is PortRole.FORWARDER:
-            continue
-        sort = Sort.MONITOR if port.role is PortRole.MONITOR else Sort.GENERATOR
-        behind: DrawnNode | None = None
-        for one in topology.behind:  # at most one host shares the port
-            if one.port == port.name:
-                host = next(namespace for namespace in topology.namespaces if namespace.name == one.namespace)
-                behind = DrawnNode(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
-        lines, ends = (port.name, str(sort), *extras(port)), ((port.bridge, port.name),)
-        nodes.append(DrawnNode(sort, lines, ends, (kind_of(port, kinds),), behind=behind))
-    return nodes
+def _of_ports(kinds: Kinds, name: str, ports: Sequence[Port]) -> DrawnNode:
+    """The generator's port, or the ports of a VNF."""
+    roles = {PortRole.FORWARDER: Sort.VNF, PortRole.MONITOR: Sort.MONITOR}
+    sort = roles.get(ports[0].role, Sort.GENERATOR)
+    what = f"VNF, {ports[0].vnf_mode}" if sort is Sort.VNF else str(sort)
+    lines = dict.fromkeys([name, what, *(word for port in ports for word in extras(port))])
+    ends = tuple((port.bridge, port.name) for port in ports)
+    return DrawnNode(sort, tuple(lines), ends, tuple(kind_of(port, kinds) for port in ports))
 
 
-def _vnfs(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
-    sides: dict[str, list[Port]] = {}
-    for port in topology.ports:
-        if port.role is PortRole.FORWARDER:
-            sides.setdefault(port.owner, []).append(port)
-    nodes = []
-    for owner, ports in sides.items():
-        said = dict.fromkeys(word for port in ports for word in extras(port))
-        lines = (owner, f"VNF, {ports[0].vnf_mode}", *said)
-        ends = tuple((port.bridge, port.name) for port in ports)
-        nodes.append(DrawnNode(Sort.VNF, lines, ends, tuple(kind_of(port, kinds) for port in ports)))
-    return nodes
-
-
-def _namespaces(topology: Topology) -> list[DrawnNode]:
-    nodes = []
-    for namespace in topology.namespaces:
-        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
-        if not nics and any(one.namespace == namespace.name for one in topology.behind):
-            continue  # it is drawn with the port that it is behind
-        sort = Sort.ROUTER if namespace.routing else Sort.NAMESPACE
-        ends = tuple((nic.bridge, nic.port) for nic in nics)
-        lines = (namespace.name, str(sort), *_details(namespace, nics))
-        nodes.append(DrawnNode(sort, lines, ends, tuple(str(nic.kind) for nic in nics)))
-    return nodes
-
-
-def _details(namespace: Namespace, nics: Sequence[Nic | HostNic]) -> list[str]:
+def _of_namespace(namespace: Namespace, nics: Sequence[Nic]) -> DrawnNode:
     said = []
     for nic in nics:
         said += [f"{nic.name} {address}" for address in nic.addresses] or [nic.name]
         said += extras(nic)
     said += route_words(namespace)
-    return said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
-
-
-class Shape(StrEnum):
-    BRIDGE = "bridge"
-    NODE = "node"
-    GHOST = "ghost"
+    if len(said) > _MOST_LINES:
+        said = [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
+    sort = Sort.ROUTER if namespace.routing else Sort.NAMESPACE
+    ends = tuple((nic.bridge, nic.port) for nic in nics)
+    return DrawnNode(sort, (namespace.name, str(sort), *said), ends, tuple(str(nic.kind) for nic in nics))
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box by its centre and size. ``lines``: its text, the first one its name."""
+    """A box by its centre and size. ``lines``: its text, the first one its name. ``sort``: None of a bridge."""
 
-    shape: Shape
     sort: Sort | None
     lines: tuple[str, ...]
     x: float
@@ -167,23 +137,12 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """A line between two boxes. ``sag``: how far its middle hangs below the straight line."""
+class DrawnLine:
+    """From the first point to the last: straight, or a curve by two points between. ``kind``: of the port, or FLOW."""
 
     kind: str
-    a: Point
-    b: Point
-    sag: float = 0.0
+    points: tuple[Point, ...]
     label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """How frames cross a bridge, from edge to edge over its ``middle``."""
-
-    a: Point
-    b: Point
-    middle: Point
 
 
 @dataclass(slots=True)
@@ -193,17 +152,15 @@ class Layout:
     width: float = 0.0
     height: float = 0.0
     boxes: list[Box] = field(default_factory=list)
-    wires: list[Wire] = field(default_factory=list)
-    flows: list[Flow] = field(default_factory=list)
+    lines: list[DrawnLine] = field(default_factory=list)
     dut: tuple[float, float, float, float] = (0, 0, 0, 0)
 
 
 @dataclass(slots=True)
 class _Column:
-    """A bridge, or the ghost of those left out, with what is above and below it."""
+    """A bridge with what is above and below it."""
 
-    name: str
-    is_ghost: bool
+    lines: tuple[str, ...]
     above: list[DrawnNode] = field(default_factory=list)
     below: list[DrawnNode] = field(default_factory=list)
     x: float = 0.0
@@ -211,222 +168,155 @@ class _Column:
 
 
 def lay_out(topology: Topology, kinds: Kinds) -> Layout:
-    return _Placing(topology, kinds).layout()
+    placing = _Placing(topology, kinds)
+    placing.place_boxes()
+    placing.place_links()
+    placing.place_flows()
+    return placing.made
 
 
 class _Placing:
     def __init__(self, topology: Topology, kinds: Kinds) -> None:
         self._topology = topology
-        self._columns = _columns(topology)
-        self._by_name = {column.name: column for column in self._columns}
-        self._spanning: list[DrawnNode] = []
-        self._anchors: dict[BridgePort, Point] = {}
-        self._roomy = len(self._columns) <= 5
-        self._made = Layout()
+        self._columns = {bridge: _Column(_bridge_lines(topology, bridge)) for bridge in topology.bridges}
+        self._spanning: list[DrawnNode] = []  # above several bridges, or on none
+        self._anchors: dict[BridgePort, Point] = {}  # where a port is on the edge of its bridge
+        self.made = Layout()
         for node in nodes_of(topology, kinds):
-            on = list(dict.fromkeys(bridge for bridge, _ in node.ends if bridge in self._by_name))
-            if len(on) > 1 or not node.ends:  # above all bridges
+            on = {bridge for bridge, _ in node.ends}
+            if len(on) != 1:
                 self._spanning.append(node)
-            elif on:
-                column = self._by_name[on[0]]
+            else:
+                column = self._columns[on.pop()]
                 (column.below if node.sort in {Sort.GENERATOR, Sort.TUNNEL} else column.above).append(node)
-        for column in self._columns:
-            column.above, column.below = _few(column.above), _few(column.below)
-        # Kept free beside the nodes of a bridge, for wires to nodes on several bridges.
-        self._aside = 0.2 if self._spanning else 0.0
 
-    def layout(self) -> Layout:
-        gap = 0.62 if self._roomy else 0.34
-        x = MARGIN + 0.2
-        for column in self._columns:
+    def place_boxes(self) -> None:
+        columns = [*self._columns.values()]
+        aside = 0.2 if self._spanning else 0.0  # free beside the nodes of a bridge, for wires to nodes on several
+        x = _MARGIN + 0.2
+        for column in columns:
             nodes = max(_row_width(column.above), _row_width(column.below))
-            words = max(map(len, self._lines(column))) * LETTER + 0.2
-            column.width = max(nodes + 2 * self._aside, words, 0.72)
+            column.width = max(nodes + 2 * aside, max(map(len, column.lines)) * _LETTER + 0.2, 0.72)
             column.x = x + column.width / 2
-            x += column.width + gap
-        self._made.width = x - gap + 0.2 + DUT_LABEL
-        self._place_rows()
-        self._place_wires()
-        self._place_flows()
-        return self._made
-
-    def _lines(self, column: _Column) -> tuple[str, ...]:
-        if column.is_ghost:
-            return (column.name,)
-        mirrors = self._topology.bridge_mirrors(column.name)
-        copied = [f"copies in VLAN {m.output_vlan}" for m in mirrors if m.output_vlan is not None and self._roomy]
-        if any(crossing.bridge == column.name for crossing in self._topology.crossings):
-            return (column.name, *copied)
-        return (column.name, *(["learns MACs"] if self._roomy else ["learns", "MACs"]), *copied)
-
-    def _place_rows(self) -> None:
-        lower = [node for column in self._columns for node in column.below]
-        hosts = [0 if node.behind is None else _TO_HOST + node_height(node.behind) for node in lower]
-        below = max((node_height(node) + host for node, host in zip(lower, hosts, strict=True)), default=0)
-        above = max((node_height(node) for column in self._columns for node in column.above), default=0)
-        bottom = MARGIN + (below + _BETWEEN_ROWS if below else 0.15)
-        middle = bottom + BRIDGE_HEIGHT / 2
-        top = bottom + BRIDGE_HEIGHT
-        second = top + _BETWEEN_ROWS + (above + 0.2 if above else 0)
-        for column in self._columns:
-            shape = Shape.GHOST if column.is_ghost else Shape.BRIDGE
-            self._made.boxes.append(
-                Box(shape, None, self._lines(column), column.x, middle, column.width, BRIDGE_HEIGHT)
-            )
-            self._place_nodes(column, column.below, lambda height: bottom - _BETWEEN_ROWS - height / 2, bottom)
-            self._place_nodes(column, column.above, lambda height: top + _BETWEEN_ROWS + height / 2, top)
-        spanned = self._place_spanning(second, top)
-        self._made.height = max(second if above else top + 0.3, spanned) + MARGIN
-        first, last = self._columns[0], self._columns[-1]
-        left, right = first.x - first.width / 2 - 0.16, last.x + last.width / 2 + 0.16
-        self._made.dut = (left, bottom - 0.13, right - left, BRIDGE_HEIGHT + 0.26)
+            x += column.width + _BETWEEN_BRIDGES
+        self.made.width = x - _BETWEEN_BRIDGES + 0.2 + _DUT_LABEL
+        below = max((node.height for column in columns for node in column.below), default=0)
+        above = max((node.height for column in columns for node in column.above), default=0)
+        bottom = _MARGIN + (below + _BETWEEN_ROWS if below else 0.15)
+        top = bottom + _BRIDGE_HEIGHT
+        for column in columns:
+            middle = bottom + _BRIDGE_HEIGHT / 2
+            self.made.boxes.append(Box(None, column.lines, column.x, middle, column.width, _BRIDGE_HEIGHT))
+            self._place_nodes(column, column.below, bottom, -1, aside)
+            self._place_nodes(column, column.above, top, 1, aside)
+        row = top + _BETWEEN_ROWS + (above + 0.2 if above else 0)
+        spanned = self._place_spanning(row, top)
+        self.made.height = max(row if above else top + 0.3, spanned) + _MARGIN
+        left, right = columns[0].x - columns[0].width / 2 - 0.16, columns[-1].x + columns[-1].width / 2 + 0.16
+        self.made.dut = (left, bottom - 0.13, right - left, _BRIDGE_HEIGHT + 0.26)
 
     def _place_nodes(
-        self, column: _Column, nodes: Sequence[DrawnNode], centre: Callable[[float], float], edge: float
+        self, column: _Column, nodes: Sequence[DrawnNode], edge: float, side: Literal[-1, 1], aside: float
     ) -> None:
-        """Side by side over the width of the bridge, with a wire from each to the bridge's edge."""
-        wide = _row_width(nodes)
-        room = column.width - 2 * self._aside
+        """Side by side over the width of the bridge, with a wire from each to this edge. ``side``: 1 is above it."""
+        wide, room = _row_width(nodes), column.width - 2 * aside
         free = (room - wide) / (len(nodes) - 1) if len(nodes) > 1 else 0
         x = column.x - (room if len(nodes) > 1 else wide) / 2
         for node in nodes:
-            width, height = node_width(node), node_height(node)
-            y = centre(height)
-            self._made.boxes.append(_node_box(node, x + width / 2, y))
-            facing = y - height / 2 if y > edge else y + height / 2
-            step = width / (len(node.ends) + 1)
-            for number, (bridge, port) in enumerate(node.ends, 1):
-                at = x + step * number
-                self._anchors[bridge, port] = (at, edge)
-                self._made.wires.append(Wire(node.kinds[number - 1], (at, facing), (at, edge)))
-            if node.behind is not None:
-                middle, top = x + width / 2, y - height / 2 - _TO_HOST
-                self._made.boxes.append(_node_box(node.behind, middle, top - node_height(node.behind) / 2))
-                self._made.wires.append(Wire(BEHIND, (middle, top), (middle, y - height / 2)))
-            x += width + _BETWEEN_NODES + free
+            facing = edge + side * _BETWEEN_ROWS
+            self._add_node(node, x + node.width / 2, facing + side * node.height / 2)
+            for number, (end, kind) in enumerate(zip(node.ends, node.kinds, strict=True), 1):
+                at = x + node.width / (len(node.ends) + 1) * number
+                self._anchors[end] = (at, edge)
+                self.made.lines.append(DrawnLine(kind, ((at, facing), (at, edge))))
+            x += node.width + _BETWEEN_NODES + free
 
     def _place_spanning(self, row: float, top: float) -> float:
         """Nodes on several bridges, in a row of their own over the middle of each one's; returns its upper edge."""
-        upper, taken = 0.0, 0.0
+        upper = taken = 0.0
         for node in self._spanning:
-            on = [self._by_name[bridge] for bridge, _ in node.ends if bridge in self._by_name]
-            width, height = node_width(node), node_height(node)
-            wanted = sum(column.x for column in on) / len(on) if on else self._made.width - width / 2 - MARGIN
-            x = max(wanted, taken + width / 2 + _BETWEEN_NODES)
-            taken = x + width / 2
-            y = row + height / 2
-            upper = max(upper, y + height / 2)
-            self._made.boxes.append(_node_box(node, x, y))
-            self._made.width = max(self._made.width, taken + MARGIN)
+            on = [self._columns[bridge].x for bridge, _ in node.ends]
+            wanted = sum(on) / len(on) if on else self.made.width - node.width / 2 - _MARGIN
+            x = max(wanted, taken + node.width / 2 + _BETWEEN_NODES)
+            taken, upper = x + node.width / 2, max(upper, row + node.height)
+            self._add_node(node, x, row + node.height / 2)
+            self.made.width = max(self.made.width, taken + _MARGIN)
             # A wire goes to the nearest corner of each bridge, past what is above it.
             count = len(node.ends)
-            for number, (bridge, port) in enumerate(node.ends):
-                column = self._by_name.get(bridge)
-                if column is not None:
-                    side = 1 if x >= column.x else -1
-                    self._anchors[bridge, port] = (column.x + side * (column.width / 2 - 0.07), top)
-                    start = (x + (number - (count - 1) / 2) * min(0.3, width / (count + 1)), row)
-                    self._made.wires.append(Wire(node.kinds[number], start, self._anchors[bridge, port]))
+            for number, (end, kind) in enumerate(zip(node.ends, node.kinds, strict=True)):
+                column = self._columns[end[0]]
+                side = 1 if x >= column.x else -1
+                self._anchors[end] = (column.x + side * (column.width / 2 - 0.07), top)
+                start = (x + (number - (count - 1) / 2) * min(0.3, node.width / (count + 1)), row)
+                self.made.lines.append(DrawnLine(kind, (start, self._anchors[end])))
         return upper
 
-    def _place_wires(self) -> None:
+    def _add_node(self, node: DrawnNode, x: float, y: float) -> None:
+        self.made.boxes.append(Box(node.sort, node.lines, x, y, node.width, node.height))
+
+    def place_links(self) -> None:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
-        between: dict[tuple[str, str], list[tuple[str, LinkEnd]]] = {}
-        order = {column.name: number for number, column in enumerate(self._columns)}
-        ghost = next((column.name for column in self._columns if column.is_ghost), None)
-        for link in self._topology.links:
-            for end in link.ends:
-                left, right = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
-                if left is not None and right is not None and order[left] < order[right]:
-                    between.setdefault((left, right), []).append((link.kind, end))
-        for (left, right), ends in between.items():
-            self._wire_between(self._by_name[left], self._by_name[right], ends, order[right] - order[left])
-
-    def _wire_between(self, left: _Column, right: _Column, ends: Sequence[tuple[str, LinkEnd]], apart: int) -> None:
-        middle = self._made.dut[1] + self._made.dut[3] / 2
-        ends = ends if not (left.is_ghost or right.is_ghost) else ends[:1]
-        for number, (kind, end) in enumerate(ends):
-            y = middle + (number - (len(ends) - 1) / 2) * _SPREAD
+        order = {name: number for number, name in enumerate(self._columns)}
+        ends = [(link.kind, end) for link in self._topology.links for end in link.ends]
+        ends = [(kind, end) for kind, end in ends if order[end.bridge] < order[end.far_bridge]]
+        links, drawn = Counter((end.bridge, end.far_bridge) for _, end in ends), Counter[tuple[str, str]]()
+        for kind, end in ends:
+            pair = (end.bridge, end.far_bridge)
+            left, right = (self._columns[name] for name in pair)
+            apart = order[pair[1]] - order[pair[0]]
+            y = self.made.dut[1] + self.made.dut[3] / 2 + (drawn[pair] - (links[pair] - 1) / 2) * _SPREAD
+            drawn[pair] += 1
             a, b = (left.x + left.width / 2, y), (right.x - right.width / 2, y)
-            sag = 0.0
+            line = DrawnLine(kind, (a, b), kind)
             if apart > 1:
-                foot = self._made.dut[1] + 0.13
-                a, b = (left.x + left.width / 2 - 0.07, foot), (right.x - right.width / 2 + 0.07, foot)
-                sag = 0.3 + 0.05 * apart
+                foot = self.made.dut[1] + 0.13
+                a, b = (a[0] - 0.07, foot), (b[0] + 0.07, foot)
+                low = foot - 0.3 - 0.05 * apart
+                line = DrawnLine(kind, (a, (a[0], low), (b[0], low), b))
             self._anchors[end.bridge, end.port], self._anchors[end.far_bridge, end.far_port] = a, b
-            self._made.wires.append(Wire(kind, a, b, sag, kind if apart == 1 and self._roomy else ""))
+            self.made.lines.append(line)
 
-    def _place_flows(self) -> None:
-        """A pair of crossings once."""
+    def place_flows(self) -> None:
+        """A pair of crossings once, by way of the bridge's middle: an arch where both ends are on one side."""
         drawn: set[frozenset[BridgePort]] = set()
         for crossing in self._topology.crossings:
             ends = ((crossing.bridge, crossing.in_port), (crossing.bridge, crossing.out_port))
-            column = self._by_name.get(crossing.bridge)
-            if column is None or frozenset(ends) in drawn or not all(end in self._anchors for end in ends):
+            if frozenset(ends) in drawn:
                 continue
             drawn.add(frozenset(ends))
-            y = self._made.dut[1] + self._made.dut[3] / 2
-            a, b = (self._anchors[end] for end in ends)
-            self._made.flows.append(Flow(a, b, ((a[0] + b[0]) / 2, y)))
+            (ax, ay), (bx, by) = (self._anchors[end] for end in ends)
+            middle = self.made.dut[1] + self.made.dut[3] / 2
+            turns = [ay + (middle - ay) * 0.8] * 2 if ay == by else [(ay + middle) / 2, (by + middle) / 2]
+            self.made.lines.append(DrawnLine(FLOW, ((ax, ay), (ax, turns[0]), (bx, turns[1]), (bx, by))))
 
 
-def _columns(topology: Topology) -> list[_Column]:
-    names = list(topology.bridges)
-    if len(names) <= MOST_BRIDGES:
-        return [_Column(name, is_ghost=False) for name in names]
-    kept = [[_Column(name, is_ghost=False) for name in part] for part in (names[:_KEPT], names[-_KEPT:])]
-    return [*kept[0], _Column(f"… {len(names) - 2 * _KEPT} bridges …", is_ghost=True), *kept[1]]
-
-
-def _few(nodes: list[DrawnNode]) -> list[DrawnNode]:
-    """All of them; of very many the first and the last, and a ghost between."""
-    if len(nodes) <= _MOST_NODES:
-        return nodes
-    ghost = DrawnNode(nodes[0].sort, (f"… {len(nodes) - _MOST_NODES + 1} more …",), (), (), is_ghost=True)
-    return [*nodes[: _MOST_NODES - 2], ghost, nodes[-1]]
+def _bridge_lines(topology: Topology, bridge: str) -> tuple[str, ...]:
+    crossed = any(crossing.bridge == bridge for crossing in topology.crossings)
+    copied = [f"copies in VLAN {m.output_vlan}" for m in topology.bridge_mirrors(bridge) if m.output_vlan is not None]
+    return (bridge, *([] if crossed else ["learns MACs"]), *copied)
 
 
 def _row_width(nodes: Sequence[DrawnNode]) -> float:
-    return sum(node_width(node) for node in nodes) + _BETWEEN_NODES * max(0, len(nodes) - 1)
+    return sum(node.width for node in nodes) + _BETWEEN_NODES * max(0, len(nodes) - 1)
 
 
-def node_width(node: DrawnNode) -> float:
-    """Of a box that holds its longest line, and is as wide as the one behind it."""
-    own = max(0.5 + 0.22 * (len(node.ends) > 1), max(len(line) for line in node.lines) * LETTER + 0.16)
-    return own if node.behind is None else max(own, node_width(node.behind))
-
-
-def node_height(node: DrawnNode) -> float:
-    return LINE * len(node.lines) + 0.14
-
-
-def _node_box(node: DrawnNode, x: float, y: float) -> Box:
-    shape = Shape.GHOST if node.is_ghost else Shape.NODE
-    return Box(shape, node.sort, node.lines, x, y, node_width(node), node_height(node))
-
-
-_WIRES: dict[str, tuple[str, _Style]] = {
-    "vhost-user": (BLUE, "-"),
-    "physical": (INK, "-"),
-    "veth": (ORANGE, "-"),
-    "patch": (MUTED, "--"),
-    "underlay": (INK, (0, (4, 1))),
-    "internal": (GREEN, "-"),
-    "tap": (PURPLE, "-"),
-    "af_packet": (SKY, "-"),
-    "af_xdp": (SKY, "--"),
-    "vxlan": (VERMILION, "--"),
-    "geneve": (VERMILION, "--"),
-    "gre": (VERMILION, "--"),
-    BEHIND: (GREEN, (0, (1, 1))),
+_LINES: dict[str, tuple[str, _Style, float, str]] = {
+    FLOW: (INK, "-", 1.0, "OpenFlow flow"),
+    "vhost-user": (BLUE, "-", 2.0, ""),
+    "physical": (INK, "-", 2.0, ""),
+    "veth": (ORANGE, "-", 2.0, "veth pair"),
+    "patch": (MUTED, "--", 2.0, "patch ports"),
+    "underlay": (INK, (0, (4, 1)), 2.0, ""),
+    "internal": (GREEN, "-", 2.0, "internal port"),
+    "tap": (PURPLE, "-", 2.0, ""),
+    "af_packet": (SKY, "-", 2.0, ""),
+    "af_xdp": (SKY, "--", 2.0, "AF_XDP"),
+    "vxlan": (VERMILION, "--", 2.0, ""),
+    "geneve": (VERMILION, "--", 2.0, ""),
+    "gre": (VERMILION, "--", 2.0, ""),
 }
-_NAMES = {
-    "patch": "patch ports",
-    "veth": "veth pair",
-    "internal": "internal port",
-    "af_xdp": "AF_XDP",
-    BEHIND: "shares the port",
-}
+"""Colour, style, width, and name where it is not the kind."""
+_OTHER: tuple[str, _Style, float, str] = (INK, "-", 2.0, "")
 _SORTS = {
     Sort.GENERATOR: BLUE,
     Sort.MONITOR: SKY,
@@ -437,11 +327,13 @@ _SORTS = {
 }
 
 
-def topology_chart(deployed: TopologyData) -> Figure:
-    """Bridges in a row, VNFs and namespaces above, the generator below; lines inside a bridge are its flows."""
+def topology_chart(deployed: TopologyData) -> Figure | None:
+    """Bridges in a row, VNFs and namespaces above, the generator below; None where that is too wide to be read."""
     from matplotlib.lines import Line2D  # noqa: PLC0415 - an extra
 
     layout = lay_out(deployed.topology, deployed.port_kinds)
+    if layout.width > _WIDEST:
+        return None
     width, height = max(WIDTH, layout.width), layout.height + _HEAD + _FOOT
     figure = new_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -452,94 +344,57 @@ def topology_chart(deployed: TopologyData) -> Figure:
     top, (left, right) = layout.height + _HEAD - 0.08, axes.get_xlim()
     axes.text(left + 0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
     directions = describe_directions(deployed.topology)
-    if directions:
-        axes.text(right - 0.05, top, directions, color=INK, fontsize=8.5, va="top", ha="right")
+    axes.text(right - 0.05, top, directions, color=INK, fontsize=8.5, va="top", ha="right")
     x, y, dut_width, dut_height = layout.dut
     axes.add_patch(_rounded(layout.dut, 0.08, edge=MUTED, dashes=(0, (3, 3))))
     name = f"DUT\n{deployed.datapath}\ndatapath"
     axes.text(x + dut_width + 0.08, y + dut_height / 2, name, color=MUTED, fontsize=8, va="center", linespacing=1.3)
     # What is in front comes last.
     for box in layout.boxes:
-        _draw_box(axes, box)
-    for flow in layout.flows:
-        _draw_flow(axes, flow)
-    for wire in layout.wires:
-        _draw_wire(axes, wire)
+        place = (box.x - box.width / 2, box.y - box.height / 2, box.width, box.height)
+        edge = INK if box.sort is None else _SORTS[box.sort]
+        axes.add_patch(_rounded(place, 0.05, edge=edge, fill=PAPER))
+        if box.sort is not None:
+            axes.add_patch(_rounded(place, 0.05, edge="none", fill=edge, alpha=0.13))
+    for line in sorted(layout.lines, key=lambda line: line.kind != FLOW):
+        _draw_line(axes, line)
     for box in layout.boxes:
         _draw_text(axes, box)
-    kinds = dict.fromkeys(wire.kind for wire in layout.wires)
-    lines = [(*_WIRES.get(kind, (INK, "-")), 2.0, _NAMES.get(kind, kind)) for kind in kinds]
-    lines += [(INK, "-", 1.0, "OpenFlow flow")] if layout.flows else []
-    handles = [Line2D([], [], color=c, linestyle=style, linewidth=w, label=name) for c, style, w, name in lines]
+    looks = {kind: _LINES.get(kind, _OTHER) for kind in dict.fromkeys(line.kind for line in layout.lines)}
+    handles = [
+        Line2D([], [], color=colour, linestyle=style, linewidth=thick, label=name or kind)
+        for kind, (colour, style, thick, name) in looks.items()
+    ]
     if handles:
         look: Any = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "borderaxespad": 0.0}
         axes.legend(handles=handles, loc="lower center", ncols=len(handles), **look)
     return figure
 
 
-def _draw_box(axes: Axes, box: Box) -> None:
-    x, y = box.x - box.width / 2, box.y - box.height / 2
-    edge = INK if box.shape is Shape.BRIDGE else MUTED
-    if box.sort is not None and box.shape is not Shape.GHOST:
-        edge = _SORTS[box.sort]
-    dashes: _Style = (0, (2, 2)) if box.shape is Shape.GHOST else "-"
-    axes.add_patch(_rounded((x, y, box.width, box.height), 0.05, edge=edge, dashes=dashes, fill=PAPER))
-    if box.shape is Shape.NODE:
-        axes.add_patch(_rounded((x, y, box.width, box.height), 0.05, edge="none", fill=edge, alpha=0.13))
-
-
 def _draw_text(axes: Axes, box: Box) -> None:
-    top = box.y + (len(box.lines) - 1) * LINE / 2
+    top = box.y + (len(box.lines) - 1) * _LINE / 2
+    behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if box.sort is None else None
     for number, line in enumerate(box.lines):
-        axes.text(
-            box.x,
-            top - number * LINE,
-            line,
-            color=INK if box.shape is not Shape.GHOST else MUTED,
-            fontsize=(8.8 if number == 0 else 7.6),
-            fontweight="bold" if number == 0 and box.shape is not Shape.GHOST else "normal",
-            ha="center",
-            va="center",
-            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if box.shape is Shape.BRIDGE else None,
-            zorder=6,
-        )
+        size, weight = (7.6, "normal") if number else (8.8, "bold")
+        look: Any = {"fontsize": size, "fontweight": weight, "ha": "center", "va": "center", "zorder": 6}
+        axes.text(box.x, top - number * _LINE, line, color=INK, bbox=behind, **look)
 
 
-def _draw_flow(axes: Axes, flow: Flow) -> None:
-    """From edge to edge by way of the middle: an arch where both ends are on one side."""
-    (ax, ay), (bx, by), (_, middle) = flow.a, flow.b, flow.middle
-    points = [(ax, ay), (ax, (ay + middle) / 2), (bx, (by + middle) / 2), (bx, by)]
-    if ay == by:
-        depth = ay + (middle - ay) * 0.8
-        points = [(ax, ay), (ax, depth), (bx, depth), (bx, by)]
-    _draw_curve(axes, points, INK, "-", 1.0, alpha=0.75)
-
-
-def _draw_wire(axes: Axes, wire: Wire) -> None:
-    color, style = _WIRES.get(wire.kind, (INK, "-"))
-    (ax, ay), (bx, by) = wire.a, wire.b
-    if wire.sag:
-        low = min(ay, by) - wire.sag
-        _draw_curve(axes, [(ax, ay), (ax, low), (bx, low), (bx, by)], color, style, 2.0)
-    else:
-        axes.plot([ax, bx], [ay, by], color=color, linestyle=style, linewidth=2.0)
-    for x, y in (wire.a, wire.b):
-        axes.plot([x], [y], marker="s", markersize=3.4, color=color, zorder=5)
-    if wire.label:
-        x, y = (ax + bx) / 2, (ay + by) / 2 + 0.06
-        axes.text(x, y, wire.label, color=INK, fontsize=7.4, ha="center", va="bottom")
-
-
-def _draw_curve(
-    axes: Axes, points: list[tuple[float, float]], color: str, style: _Style, width: float, alpha: float = 1.0
-) -> None:
+def _draw_line(axes: Axes, line: DrawnLine) -> None:
     from matplotlib.patches import PathPatch  # noqa: PLC0415 - an extra
     from matplotlib.path import Path  # noqa: PLC0415 - an extra
 
-    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-    axes.add_patch(
-        PathPatch(path, fill=False, edgecolor=color, linestyle=style, linewidth=width, alpha=alpha, zorder=3)
-    )
+    colour, style, width, _ = _LINES.get(line.kind, _OTHER)
+    codes = [Path.MOVETO, *([Path.LINETO] if len(line.points) == 2 else [Path.CURVE4] * 3)]
+    alpha = 0.75 if line.kind == FLOW else 1.0
+    look: Any = {"edgecolor": colour, "linestyle": style, "linewidth": width, "alpha": alpha, "zorder": 3}
+    axes.add_patch(PathPatch(Path(line.points, codes), fill=False, **look))
+    (ax, ay), (bx, by) = line.points[0], line.points[-1]
+    if line.kind != FLOW:
+        axes.plot([ax, bx], [ay, by], linestyle="", marker="s", markersize=3.4, color=colour, zorder=5)
+    if line.label:
+        middle = ((ax + bx) / 2, (ay + by) / 2 + 0.06)
+        axes.text(*middle, line.label, color=INK, fontsize=7.4, ha="center", va="bottom")
 
 
 def _rounded(

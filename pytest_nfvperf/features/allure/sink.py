@@ -179,7 +179,8 @@ class AllureSink:
     def _topology(self, deployed: TopologyData) -> None:
         """Attach picture and text. Keep the picture for the next test: drawing it takes longer than all else."""
         if self._drawn is None or self._drawn[0] != deployed:
-            self._drawn = (deployed, to_png(topology_chart(deployed)) if can_draw() else b"")
+            figure = topology_chart(deployed) if can_draw() else None
+            self._drawn = (deployed, b"" if figure is None else to_png(figure))
         title = deployed_title(deployed)
         if self._drawn[1]:
             _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)

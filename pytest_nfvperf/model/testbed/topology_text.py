@@ -1,16 +1,15 @@
-"""A topology drawn in text, for the terminal: as one line where frames take a single path, else bridge by bridge."""
+"""A topology drawn in text, for the terminal, bridge by bridge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from textwrap import wrap
 
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.links import BridgePort, Patch, Tunnel, Underlay, VethLink
+from pytest_nfvperf.model.topology.links import Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     HostNic,
@@ -22,16 +21,12 @@ from pytest_nfvperf.model.topology.ports import (
     Vlan,
     VnfKind,
 )
-from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
+from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 
 WIDTH = 100
 """Columns of a drawing; a longer line is continued on the next."""
-MOST_PORTS = 12
-"""Of one bridge, and of notes; the rest is counted."""
-
-MOST_BRIDGES = 9
-"""In a row, of a path; those in the middle are counted."""
-_KEPT = 3
+_MOST_PORTS, _MOST_BRIDGES = 12, 9
+"""Of one bridge, and of a topology; the rest is counted."""
 _MOST_VLANS = 6
 _DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
 _NO_KINDS: Kinds = {}
@@ -44,13 +39,13 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
     ``datapath``: what it is built on; "" where that is not known. ``kinds``: what its ports for generator and VNFs are.
     """
     head = " · ".join(text for text in (topology.name, datapath, describe_directions(topology)) if text)
-    path = single_path(topology)
-    if path is None:
-        body = [line for bridge in _shortened(topology.bridges, "bridges") for line in _bridge(topology, bridge, kinds)]
-        routes = [f"{namespace_words(n)}: {'; '.join(route_words(n))}" for n in topology.namespaces if n.routes]
-        body += _shortened(routes, "more")
-    else:
-        body = [*_path_lines(_shortened_path(path)), *_notes(topology, kinds)]
+    body = [
+        line
+        for bridge in _shortened(topology.bridges, "bridges", _MOST_BRIDGES)
+        for line in _bridge(topology, bridge, kinds)
+    ]
+    routes = [f"{namespace_words(n)}: {'; '.join(route_words(n))}" for n in topology.namespaces if n.routes]
+    body += _shortened(routes, "more")
     lines = [*_folded(head, WIDTH), *(f"  {part}" for line in body for part in _folded(line, WIDTH - 2))]
     return "\n".join(lines)
 
@@ -59,35 +54,6 @@ def _folded(line: str, width: int) -> list[str]:
     """The line on as many as it needs; what continues is indented, and the tree's trunk goes on beside it."""
     trunk = "│" if line.startswith("├") else " "
     return wrap(line, width, subsequent_indent=f"{trunk}     ", break_long_words=False, break_on_hyphens=False)
-
-
-def _path_lines(path: Iterable[PathNode]) -> list[str]:
-    joints = {"": "", "port": "── ", "patch": "─patch─ ", "veth": "─veth─ ", "underlay": "═underlay═ "}
-    lines: list[str] = []
-    for piece in (joints[node.by] + node.name for node in path):
-        if lines and len(lines[-1]) + 1 + len(piece) <= WIDTH - 2:
-            lines[-1] += f" {piece}"
-        else:
-            lines.append(f"  {piece}" if lines else piece)
-    return lines
-
-
-def _notes(topology: Topology, kinds: Kinds) -> list[str]:
-    """What the line does not say: kinds of ports, addresses, and what is not as usual."""
-    said: dict[str, list[str]] = {}
-    for port in topology.ports:
-        said.setdefault(f"{kind_of(port, kinds)}, {port_words(topology, port)}", []).append(port.name)
-    notes = [f"{', '.join(names)}: {text}" for text, names in said.items()]
-    for namespace in topology.namespaces:
-        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
-        words = [f"{nic.kind}, {nic_words(nic)}" for nic in nics]
-        notes.append("; ".join([f"{namespace_words(namespace)}: {'; '.join(words)}", *route_words(namespace)]))
-    notes += [f"{link.port_a}: {', '.join(extras(link))}" for link in topology.veths if extras(link)]
-    notes += [f"{tunnel.port}: {tunnel_words(tunnel)}" for tunnel in topology.tunnels]
-    notes += [f"{node.name}: {', '.join(node.bridges)}" for node in topology.nodes]
-    notes += [f"{one.bridge}: {line}" for one in topology.rules for line in (*[str(one)] * one.learns, *one.flows)]
-    notes += [f"{bridge}: {line}" for bridge in topology.bridges for line in _mirrors(topology, bridge)]
-    return _shortened(notes, "more")
 
 
 def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
@@ -144,11 +110,10 @@ def _mirrors(topology: Topology, bridge: str) -> list[str]:
     ]
 
 
-def _shortened(lines: Sequence[str], what: str) -> list[str]:
-    if len(lines) <= MOST_PORTS:
+def _shortened(lines: Sequence[str], what: str, most: int = _MOST_PORTS) -> list[str]:
+    if len(lines) <= most:
         return list(lines)
-    kept = MOST_PORTS - 2
-    return [*lines[:kept], f"… {len(lines) - kept - 1} {what} …", lines[-1]]
+    return [*lines[: most - 2], f"… {len(lines) - most + 1} {what} …", lines[-1]]
 
 
 # How the parts of a topology are called in drawings, in one line each.
@@ -259,91 +224,3 @@ def describe_directions(topology: Topology) -> str:
     if len(pairs) == 2 and pairs[0] == pairs[1][::-1]:
         return f"{pairs[0][0]} and {pairs[0][1]} send to each other"
     return ", ".join(f"{tx} sends to {rx}" for tx, rx in pairs)
-
-
-# The path of frames through a topology that does not branch.
-
-
-@dataclass(frozen=True, slots=True)
-class PathNode:
-    """One node of the path and how frames reach it: ``by`` is "" for the first, else patch, veth, underlay, or port."""
-
-    by: str
-    name: str
-    is_bridge: bool
-
-
-def single_path(topology: Topology) -> list[PathNode] | None:
-    """All nodes from the first sender, or namespace, to the other end; None where it branches, or has no end."""
-    senders = [topology.port(direction.tx) for direction in topology.directions]
-    endpoints = [port for port in topology.ports if port.role is PortRole.ENDPOINT]
-    ends = [(port.bridge, port.name) for port in (*senders, *endpoints)]
-    ends += [(nic.bridge, nic.port) for nic in topology.nics]
-    if not ends:
-        return None
-    # Who is at the far end of a port: the generator's port by its own name.
-    names = {(p.bridge, p.name): p.owner if p.role is PortRole.FORWARDER else p.name for p in topology.ports}
-    names |= {(nic.bridge, nic.port): nic.namespace for nic in topology.nics}
-    names |= {(tunnel.bridge, tunnel.port): tunnel.port for tunnel in topology.tunnels}
-    linked = {
-        (end.bridge, end.port): (link.kind, (end.far_bridge, end.far_port))
-        for link in topology.links
-        for end in link.ends
-    }
-    exits, through = _exits(topology), _through(topology)
-    path = [PathNode("", names[ends[0]], is_bridge=False)]
-    passed: list[BridgePort] = []
-    here: BridgePort | None = ends[0]
-    by = "port"
-    while here is not None and here not in passed:  # it ends where frames stay, or would loop
-        passed.append(here)
-        path.append(PathNode(by, here[0], is_bridge=True))
-        out = exits.get(here)
-        if out is None or out in passed:
-            break
-        passed.append(out)
-        if out in linked:
-            by, here = linked[out]
-            continue
-        path.append(PathNode("port", names[out], is_bridge=False))
-        by, here = "port", through.get(out)
-    alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {node.name for node in path}
-    return path if sorted(passed) == sorted(all_ports(topology)) and not alone else None
-
-
-def _exits(topology: Topology) -> dict[BridgePort, BridgePort]:
-    """Where frames of a port leave its bridge: by the flow for them; without flows by the only other port."""
-    exits = {(one.bridge, one.in_port): (one.bridge, one.out_port) for one in topology.crossings}
-    crossed = {one.bridge for one in topology.crossings}
-    ports: dict[str, list[BridgePort]] = {}
-    for end in all_ports(topology):
-        ports.setdefault(end[0], []).append(end)
-    pairs = [ends for bridge, ends in ports.items() if bridge not in crossed and len(ends) == 2]
-    return exits | {a: b for ends in pairs for a, b in (ends, ends[::-1])}
-
-
-def _through(topology: Topology) -> dict[BridgePort, BridgePort]:
-    """Where frames come out that went into a VNF, or a router of two interfaces."""
-    ports = {port.name: port for port in topology.ports}
-    through = {
-        (port.bridge, port.name): (ports[port.peer].bridge, port.peer)
-        for port in topology.ports
-        if port.role is PortRole.FORWARDER and port.peer is not None
-    }
-    for namespace in topology.namespaces:
-        ends = [(nic.bridge, nic.port) for nic in topology.nics if nic.namespace == namespace.name]
-        if namespace.routing and len(ends) == 2:
-            through |= {ends[0]: ends[1], ends[1]: ends[0]}
-    return through
-
-
-def _shortened_path(path: Iterable[PathNode]) -> list[PathNode]:
-    """The path with at most MOST_BRIDGES bridges in a row: one node replaces the middle."""
-    kept: list[PathNode] = []
-    for is_bridge, run in groupby(path, key=lambda node: node.is_bridge):
-        row = list(run)
-        if is_bridge and len(row) > MOST_BRIDGES:
-            middle = PathNode(row[_KEPT].by, f"… {len(row) - 2 * _KEPT} bridges …", is_bridge=True)
-            row = [*row[:_KEPT], middle, *row[-_KEPT:]]
-        kept += row
-    return kept
