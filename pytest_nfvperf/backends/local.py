@@ -84,7 +84,8 @@ class LocalBackend:
     ) -> None:
         self.testbed = testbed
         self._side = side
-        self._far = NODE_HOSTS.part("ssh")(testbed)
+        has_far = any(node.host is not None for node in testbed.nodes)
+        self._far = NODE_HOSTS.part("ssh")(testbed) if has_far else None
         self._record = record
         self.clock: Clock = SystemClock()
         self._keep = keep
@@ -109,7 +110,8 @@ class LocalBackend:
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
-        self._far.check()
+        if self._far is not None:
+            self._far.check()
         check_dut(self.testbed)
         self._side.check()
         check_iperf3(self.testbed.streams)
@@ -131,7 +133,7 @@ class LocalBackend:
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        return roles or self._far.lacks(topology)
+        return roles or (self._far.lacks(topology) if self._far is not None else None)
 
     @property
     def journal(self) -> Journal:
@@ -239,7 +241,7 @@ class LocalBackend:
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
-        return fingerprint(self.testbed, {"far_nodes": self._far.facts})
+        return fingerprint(self.testbed, {"far_nodes": {} if self._far is None else self._far.facts})
 
     def fingerprint(self) -> Mapping[str, Any]:
         return self._fingerprint

@@ -6,13 +6,17 @@ Imports inside functions and under TYPE_CHECKING count, too.
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 from test_layers import PUBLIC, imports, sources
 
 from pytest_nfvperf.features import FEATURES, PARTS
 
+ROOT = Path(__file__).parents[2]
 FOLDER, FIXTURES = "pytest_nfvperf.features.", "pytest_nfvperf.fixtures."
 
 
@@ -72,3 +76,16 @@ def test_each_part_is_asked_for():
     }
 
     assert points == {point for point, _ in PARTS}
+
+
+def test_a_run_on_this_machine_alone_loads_no_feature():
+    code = """
+import sys
+from pytest_nfvperf.backends.embedded_side import side_of
+from pytest_nfvperf.backends.local import LocalBackend
+from tests.sample_run import TESTBED
+LocalBackend(TESTBED, side_of(TESTBED))
+print([name for name in sys.modules if name.startswith("pytest_nfvperf.features.")])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.returncode) == ("[]\n", 0), ended.stderr

@@ -203,8 +203,6 @@ class FarNodes:
             ConfigError: execnet is missing, a host cannot be reached or lacks something, or nodes have different
                 versions of Open vSwitch, and the file does not say so.
         """
-        if not self._nodes:
-            return
         try:
             facts = self.facts
         except UnavailableError as error:
