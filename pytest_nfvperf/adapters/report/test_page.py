@@ -16,7 +16,6 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_events,
     soak_facts,
 )
-from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.load_charts import soak_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.subjects import subject_of, title
@@ -25,7 +24,7 @@ from pytest_nfvperf.model.display import format_against
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
-from pytest_nfvperf.model.measure.ledger import Ledger, loss_sort_key
+from pytest_nfvperf.model.measure.ledger import Ledger, ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
@@ -39,7 +38,7 @@ class OutcomePage:
     Attributes:
         goals: each with its figures, and what its confirmation proves.
         earlier: trials that the page lists under another outcome already.
-        lossy: the trial with the lightest load that lost frames; ``path``: its ledger as a picture.
+        lossy: the trial with the lightest load that lost frames; ``path``: its ledger, hop by hop.
         charts: as ``outcome_charts``.
     """
 
@@ -48,7 +47,7 @@ class OutcomePage:
     trials: tuple[tuple[str, TrialData], ...]
     earlier: tuple[str, ...]
     lossy: tuple[str, TrialData, Ledger] | None
-    path: Markup | None
+    path: str
     charts: dict[str, Markup | None]
 
 
@@ -186,16 +185,12 @@ def _outcome_page(
     # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
     lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judged.lost > 0 and t.ledger is not None]
     lightest = min(lossy, key=lambda item: loss_sort_key(item[1].result.spec), default=None)
-    path = None
-    if lightest is not None and charts.pictures:
-        _, trial, ledger = lightest
-        path = charts.draw(lambda: ledger_chart(ledger, trial.result.due_s), f"{name} path", f"path of {name}")
     return OutcomePage(
         outcome=outcome,
         goals=tuple(goals),
         trials=tuple((key, trial) for key, trial in own if key not in earlier),
         earlier=earlier,
         lossy=lightest,
-        path=path,
+        path=ledger_text(lightest[2]) if lightest is not None and lightest[2].paths else "",
         charts=pictures,
     )
