@@ -20,7 +20,6 @@ from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
@@ -79,7 +78,7 @@ def _judged(made: Bench, live: LiveTopology, fault: Fault) -> Judgement:
             outcome = search.loss_at(live, traffic, LOAD_FPS, SECONDS)
         except InvalidTrialsError:
             return Judgement.INCONCLUSIVE
-    return worst(judge(SLA.rules, outcome.label, observations(outcome), lambda _: None))
+    return worst(judge(SLA.rules, outcome.label, outcome.figures, lambda _: None))
 
 
 def embedded(made: Bench) -> EmbeddedGenerator:

@@ -32,7 +32,7 @@ def overlay_cost(made: Bench) -> list[Figure]:
     seconds = time.monotonic() - began
     ratio, rate = vxlan.relative("forwarding_rate"), none.sampled("forwarding_rate")
     if ratio is None or rate is None:
-        why = dict([*none.missing, *vxlan.missing]).get("forwarding_rate", "too few pairs of readings were valid")
+        why = (none.missing | vxlan.missing).get("forwarding_rate", "too few pairs of readings were valid")
         return [Figure(_WHAT, "not measured", _TARGET, reached=False, detail=why)]
     detail = f"interval {interval_text(ratio)}; none {format_fps(rate.median)}"
     return [

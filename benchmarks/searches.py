@@ -9,11 +9,10 @@ from statistics import median
 from benchmarks.beside import THIRD, runs
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
+from pytest_nfvperf.model import figure
 from pytest_nfvperf.model.display import format_fps, format_seconds
-from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import GATE, QUICK, Profile
-from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
@@ -37,18 +36,18 @@ def _repeated(made: Bench, beside: str, slack: int) -> list[Figure]:
     longest = max(seconds for _, seconds in taken)
     found = [Figure(f"NDR + PDR at 64 B, longest{beside}", format_seconds(longest), "<= 60 s", longest <= 60)]
     for metric, most in (("ndr", 0.08), ("pdr", 0.05), ("forwarding_rate", 0.02)):
-        seen = [each for outcome, _ in taken if (each := observation(outcome, metric, "pps")) is not None]
+        seen = [each for outcome, _ in taken if (each := outcome.figure(metric, "pps")) is not None]
         found.append(_spread(f"{metric}: (max - min) / median of {_REPEATS}{beside}", seen, most * slack))
     return found
 
 
-def _spread(what: str, seen: Sequence[Observation], most: float) -> Figure:
+def _spread(what: str, seen: Sequence[figure.Figure], most: float) -> Figure:
     if len(seen) < _REPEATS:
         return Figure(what, f"{len(seen)} of {_REPEATS} found", f"<= {most:.0%}", reached=False)
     rates = [each.value for each in seen]
     middle = median(rates)
     spread = (max(rates) - min(rates)) / middle if middle else 0.0
-    shown = "/".join(f"{'>= ' if each.lower_bound else ''}{format_fps(each.value)}" for each in seen)
+    shown = "/".join(f"{'>= ' if each.high is None else ''}{format_fps(each.value)}" for each in seen)
     return Figure(what, f"{spread:.1%}", f"<= {most:.0%}", spread <= most, shown)
 
 
@@ -72,5 +71,5 @@ def _search(made: Bench, profile: Profile) -> tuple[Outcome, float]:
 
 def _load(outcome: Outcome, name: str) -> float | None:
     """What an SLA would be judged by, frames/s per direction."""
-    seen = observation(outcome, name, "pps")
+    seen = outcome.figure(name, "pps")
     return None if seen is None else seen.value

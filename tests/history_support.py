@@ -28,6 +28,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
+from tests.outcomes import measured
 from tests.sample_run import run_data
 
 LABELS = (("frame_size", "64"), ("suite", "throughput"), ("test", "test_rate"), ("topology", "phy2phy"))
@@ -130,7 +131,7 @@ def write_run(
     fingerprint = {"cpu_model": "EPYC", "ovs": "3.1.0", **facts}
     samples = Samples("forwarding_rate", "pps", tuple(rate * share for share in (0.99, 0.995, 1.0, 1.0, 1.005, 1.01)))
     payloads: list[Any] = [replace(run_data(), fingerprint=fingerprint), TestData(LABELS)]
-    payloads += [Outcome(LABELS, "frmol", 64.0, 2, samples=(samples,))] if rate else []
+    payloads += [measured(Outcome(LABELS, "frmol", 64.0, 2, samples=(samples,)))] if rate else []
     payloads += [AttachmentData("drawing", "image/svg+xml", path=attached)] if attached else []
     payloads += [] if killed else [TestEndData("passed", 1.0), RunEndData(0, 2.0)]
     for place, payload in enumerate(payloads):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
@@ -26,11 +27,9 @@ from pytest_nfvperf.model.measure.outcome import (
     Confirmation,
     Cost,
     Goal,
-    GoalOutcome,
     LatencyPoint,
     LossPoint,
     Outcome,
-    PlateauPoint,
     SearchStatus,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -46,6 +45,7 @@ from pytest_nfvperf.model.testbed.testbed import (
 )
 from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
+from tests.outcomes import measured
 from tests.sample_trials import SampleTrials, latency_at
 
 NDR = Goal("ndr", 0.0)
@@ -206,20 +206,20 @@ class SampleRun(SampleTrials):
         latency = [self.latency_point(traffic, percent, pdr, capacity, trials) for percent in (10, 50, 90)]
         cycles = 2.7e9 / (2 * capacity)
         cost = Cost(trials[-1], round(cycles, 1), 0.97, round(2 * capacity / 1e6, 2), 1.01, 1.02, 0.011)
-        return Outcome(
+        outcome = Outcome(
             labels=labels,
             algorithm="mlrsearch",
             mean_frame_size=traffic.mean_frame_size,
             directions=2,
-            goals=tuple(goals),
             latency=tuple(latency),
             cost=cost,
             trials=tuple(trials),
             ceiling_fps=ceiling,
             line_rate_fps=traffic.line_rate_fps(self.line_rate_bps) if self.line_rate_bps else None,
             elapsed_s=33.4,
-            plateaus=(PlateauPoint(trials[-1], capacity, 0.995 * capacity, 1.005 * capacity, 62),),
         )
+        plateau = PlateauPoint(trials[-1], capacity, 0.995 * capacity, 1.005 * capacity, 62)
+        return measured(outcome, *goals, plateaus=[plateau])
 
     def narrow(
         self,
@@ -240,7 +240,7 @@ class SampleRun(SampleTrials):
 
     def goal_outcome(
         self, traffic: Traffic, goal: Goal, bounds: tuple[float, float], capacity: float, trials: list[str]
-    ) -> GoalOutcome:
+    ) -> SearchedGoal:
         """Found, confirmed by five seconds at the lower bound."""
         low, high = int(bounds[0]), int(bounds[1])
         trial = self.trial(traffic, low, capacity, f"confirmation of {goal.name}", 5.0)
@@ -249,7 +249,7 @@ class SampleRun(SampleTrials):
         limited = low >= 0.95 * self.ceiling_fps(traffic)
         confirmation = Confirmation(trial, low, 5.0, loss, loss <= goal.loss_ratio)
         detail = "within 5 % of the rig's ceiling" if limited else ""
-        return GoalOutcome(goal, SearchStatus.FOUND, low, high, limited, confirmation, detail)
+        return SearchedGoal(goal, SearchStatus.FOUND, low, high, confirmation, detail, limit=detail)
 
     def latency_point(
         self, traffic: Traffic, percent: int, pdr: int, capacity: float, trials: list[str]
@@ -291,7 +291,9 @@ class SampleRun(SampleTrials):
             )
         )
         self.judge_latency(outcome, rule)
-        if not ndr.generator_limited:
+        load = outcome.figure("ndr", "pps")
+        assert load is not None
+        if load.high is not None:
             return "passed" if passed else "failed"
         self.add(
             Verdict(
@@ -340,19 +342,18 @@ class SampleRun(SampleTrials):
         for percent in range(100, 50, -10):
             load = int(ceiling * percent / 100)
             trial = self.trial(traffic, load, capacity, "loss curve")
-            points.append(LossPoint(load, max(0.0, 1 - capacity / load), trial))
-        self.add(
-            Outcome(
-                labels,
-                "loss-curve",
-                64.0,
-                2,
-                loss_curve=tuple(points),
-                trials=tuple(point.trial_id for point in points),
-                ceiling_fps=ceiling,
-                elapsed_s=6.4,
-            )
+            points.append(LossPoint(load, max(0.0, 1 - capacity / load), trial, offered_fps=load))
+        curve = Outcome(
+            labels,
+            "loss-curve",
+            64.0,
+            2,
+            loss_curve=tuple(points),
+            trials=tuple(point.trial_id for point in points),
+            ceiling_fps=ceiling,
+            elapsed_s=6.4,
         )
+        self.add(measured(curve))
         self.add(TestEndData("passed", 6.4))
 
     def back_to_back_test(self) -> None:
@@ -362,7 +363,8 @@ class SampleRun(SampleTrials):
         self.start_test("test_back_to_back.py::test_back_to_back", labels, "Longest burst without loss (RFC 9004).")
         trial = self.trial(traffic, 7_450_000, 7.3e6, "back-to-back", 2.0)
         burst = BackToBack(7_450_000, (14210, 14188, 14302, 14250, 14221), 14234.2, 0.000431)
-        self.add(Outcome(labels, "back-to-back", 64.0, 1, back_to_back=burst, trials=(trial,), elapsed_s=24.0))
+        bursts = Outcome(labels, "back-to-back", 64.0, 1, back_to_back=burst, trials=(trial,), elapsed_s=24.0)
+        self.add(measured(bursts))
         self.add(TestEndData("passed", 24.0))
 
     def broken_tests(self) -> None:

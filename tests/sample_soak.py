@@ -8,6 +8,7 @@ from pytest_nfvperf.model.evidence.records import SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.soak import Gap, Soak
 from pytest_nfvperf.model.measure.soak_series import SoakPlan, SoakTable, series, summarise
+from tests.outcomes import measured
 
 LOAD = 1_000_000
 WAYS = ("p0->p1", "p1->p0")
@@ -53,4 +54,5 @@ def soak_record() -> SoakData:
 
 def soak_outcome(soak: Soak | None = None) -> Outcome:
     labels = {"suite": "endurance", "topology": "phy2phy", "test": "test_soak", "frame_size": "64"}
-    return Outcome(tuple(sorted(labels.items())), "soak", 64.0, 2, trials=("trial-0002",), soak=soak or troubled())
+    outcome = Outcome(tuple(sorted(labels.items())), "soak", 64.0, 2, trials=("trial-0002",), soak=soak or troubled())
+    return measured(outcome)

@@ -31,8 +31,9 @@ from pytest_nfvperf.model.measure.streams import (
     StreamSpec,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.statistics import Samples, relative, slope
+from pytest_nfvperf.model.statistics import Bound, Samples, relative, slope
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from tests.outcomes import measured
 from tests.sample_soak import soak_outcome, soak_record
 
 CHAINS = (1, 2, 4, 9)
@@ -49,9 +50,10 @@ TCP = {
 def study(test: str, metrics: dict[str, tuple[str, float, float]], at_least: str = "", **labels: str) -> list[Outcome]:
     """Outcomes of one study; metrics by name: unit, value on one bridge, change for each one more as a ratio."""
     rng = random.Random(test + str(labels))
+    bound = Bound.AT_LEAST if at_least else Bound.EXACT
     sampled = {
         number: [
-            Samples(name, unit, _values(rng, value * (1 + share * (number - 1))), ("trial-0001",) * 5, at_least)
+            Samples(name, unit, _values(rng, value * (1 + share * (number - 1))), ("trial-0001",) * 5, bound, at_least)
             for name, (unit, value, share) in metrics.items()
         ]
         for number in CHAINS
@@ -77,7 +79,7 @@ def study(test: str, metrics: dict[str, tuple[str, float, float]], at_least: str
         slope([(float(n), own[place]) for n, own in sampled.items()], "bridges", 0.983) for place in range(len(metrics))
     )
     outcomes[-1] = replace(outcomes[-1], slopes=tuple(found for found in slopes if found is not None))
-    return outcomes
+    return [measured(outcome) for outcome in outcomes]
 
 
 def _values(rng: random.Random, middle: float) -> tuple[float, ...]:

@@ -181,7 +181,7 @@ class SideComparison:
         if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN) or self._has_all(outcome):
             return True
         found = self._metrics(study, figure, outcome)
-        return all(metric.word is not Word.CANNOT_TELL or metric.bound_reason for metric in found if metric.decides)
+        return all(metric.word is not Word.CANNOT_TELL or metric.why for metric in found if metric.decides)
 
     def _has_all(self, outcome: Outcome) -> bool:
         """True when it has the requested number of blocks; in rounds each reading is one."""

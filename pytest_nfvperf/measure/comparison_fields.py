@@ -25,6 +25,7 @@ from pytest_nfvperf.model.measure.outcome import Reading, bands_note
 from pytest_nfvperf.model.statistics import (
     FEWEST_FOR_A_SLOPE,
     TO_THE_LAST,
+    Bound,
     Pairing,
     RatioEstimate,
     Relative,
@@ -101,7 +102,7 @@ def merge_fields(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str
 
 def rig_is_the_limit(metric: str, blocks: Sequence[Sequence[Reading]]) -> bool:
     """True where so many readings are bounds only that their median would be one."""
-    return bool(_limited([reading.at_least.get(metric, "") for block in blocks for reading in block]))
+    return bool(_limited([reading for block in blocks for reading in block], metric, Bound.AT_LEAST))
 
 
 def _is_mostly_disturbed(metric: str, blocks: Sequence[Sequence[Reading]]) -> bool:
@@ -112,18 +113,16 @@ def _is_mostly_disturbed(metric: str, blocks: Sequence[Sequence[Reading]]) -> bo
 
 
 def _as_bound(samples: Samples) -> Samples:
-    if samples.metric in LOWER_BOUNDS:
-        return replace(samples, at_least=samples.at_least or _DISTURBED)
-    if samples.metric in UPPER_BOUNDS:
-        return replace(samples, at_most=samples.at_most or _DISTURBED)
-    return samples
+    low = samples.bound.opens_low or samples.metric in UPPER_BOUNDS
+    high = samples.bound.opens_high or samples.metric in LOWER_BOUNDS
+    return replace(samples, bound=Bound.of(low=low, high=high), why=samples.why or (_DISTURBED if low or high else ""))
 
 
-def _missing(samples: Sequence[Samples], blocks: Sequence[Sequence[Reading]]) -> tuple[tuple[str, str], ...]:
+def _missing(samples: Sequence[Samples], blocks: Sequence[Sequence[Reading]]) -> dict[str, str]:
     """Metrics that none of a subject's readings has, each with the reason."""
     measured = {each.metric for each in samples}
     why = {metric: reason for block in blocks for reading in block for metric, reason in reading.missing.items()}
-    return tuple((metric, reason) for metric, reason in sorted(why.items()) if metric not in measured)
+    return {metric: reason for metric, reason in sorted(why.items()) if metric not in measured}
 
 
 def _samples(metric: str, unit: str, blocks: Sequence[Sequence[Reading]], *, paired: bool) -> Samples | None:
@@ -135,13 +134,14 @@ def _samples(metric: str, unit: str, blocks: Sequence[Sequence[Reading]], *, pai
     every = [reading for block in with_it for reading in block]
     # A round is a value of its own: there one bound makes the samples a bound.
     most_limited = MOST_LIMITED if paired else 0
+    least, most = (_limited(every, metric, bound, most_limited) for bound in (Bound.AT_LEAST, Bound.AT_MOST))
     return Samples(
         metric,
         unit,
         tuple(reading.values[metric] for reading in chosen),
         tuple(reading.evidence for reading in chosen),
-        _limited([reading.at_least.get(metric, "") for reading in every], most_limited),
-        _limited([reading.at_most.get(metric, "") for reading in every], most_limited),
+        Bound.of(low=bool(most), high=bool(least)),
+        least or most,
     )
 
 
@@ -152,10 +152,11 @@ def _typical(metric: str, block: Sequence[Reading]) -> Reading:
     return min(block, key=lambda reading: abs(reading.values[metric] - middle))
 
 
-def _limited(reasons: Sequence[str], most: float = MOST_LIMITED) -> str:
-    """The first reason, where more than this share of the readings have one."""
-    given = [reason for reason in reasons if reason]
-    return given[0] if len(given) > most * len(reasons) else ""
+def _limited(readings: Sequence[Reading], metric: str, bound: Bound, most: float = MOST_LIMITED) -> str:
+    """The first reason, where more than this share of the readings are such a bound."""
+    bounds = [reading.bounds[metric] for reading in readings if metric in reading.bounds]
+    given = [why for of_it, why in bounds if of_it is bound]
+    return given[0] if len(given) > most * len(readings) else ""
 
 
 # Ratios. Rounds are independent readings of either subject: their ratio has the interval of Mann and Whitney, and four
@@ -192,7 +193,7 @@ def _seen_alike(ratio: Relative, own: Sequence[Block], baseline: Sequence[Block]
         return replace(ratio, low=ratio.low / wide, high=None if ratio.high is None else ratio.high * wide)
     seen = " and ".join("unknown" if each is None else f"{each:.2f} times" for each in slowed)
     why = f"{_DISTURBED}, and did not slow both alike, as far as was seen ({seen}; baseline last)"
-    return replace(ratio, low=0.0, high=None, bound_reason=ratio.bound_reason or why)
+    return replace(ratio, low=0.0, high=None, why=ratio.why or why)
 
 
 def _slowdown(blocks: Sequence[Block]) -> float | None:
@@ -310,7 +311,7 @@ def _paired_slope(series: _Series, per: str, found: BlockReadings) -> Slope | No
     metric = baseline.metric
     paced = [(count, _paced(metric, found.pairs(number), found.noise_pairs)) for count, number, _ in others]
     if any(blocks is not None for _, blocks in paced):
-        bound = next((why for _, _, each in series if (why := each.at_least or each.at_most)), "")
+        bound = next((each.why for _, _, each in series if each.why), "")
         with_windows = [(count, blocks) for count, blocks in paced if blocks]
         return _paced_slope(first, with_windows, baseline, per, bound, found.confidence)
     middle = baseline.median
@@ -327,7 +328,7 @@ def _paced_slope(
     series: Sequence[tuple[float, Sequence[PacedBlock]]],
     baseline: Samples,
     per: str,
-    bound_reason: str,
+    why: str,
     confidence: float,
 ) -> Slope | None:
     """Theil-Sen slope of the ratios over the counts, its interval by leaving out blocks of all subjects.
@@ -365,5 +366,5 @@ def _paced_slope(
         share_low=share - reach,
         share_high=share + reach,
         confidence=confidence,
-        bound_reason=bound_reason,
+        why=why,
     )

@@ -7,22 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal, middle_figure, plateau_figure
 from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.errors import OutOfTimeError
-from pytest_nfvperf.model.measure.observe import goal_ends
-from pytest_nfvperf.model.measure.outcome import (
-    NOT_CONFIRMED,
-    Confirmation,
-    Cost,
-    Goal,
-    GoalOutcome,
-    Outcome,
-    PlateauPoint,
-    SearchStatus,
-)
+from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.outcome import Confirmation, Cost, Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.sla.rules import share_of_goal
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import Doubt
 
@@ -35,24 +28,39 @@ def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
     """
     if len(outcomes) == 1:
         return outcomes[0]
-    goals = tuple(_middle(repeats, outcomes) for repeats in zip(*(outcome.goals for outcome in outcomes), strict=True))
-    usual = next(outcome for outcome in outcomes if outcome.goals[-1].confirmation == goals[-1].confirmation)
+    names = [goal.goal.name for goal in outcomes[0].goals]
+    middles = {name: _middle(name, outcomes) for name in names}
+    usual = outcomes[middles[names[-1]]]
+    goals, figures = [], {each.key: each for each in usual.figures}
+    for name, at in middles.items():
+        found, goal = [outcome.figure(name, "pps") for outcome in outcomes], outcomes[at].goal(name)
+        assert goal is not None
+        goals.append(replace(goal, repeated_fps=tuple(None if each is None else round(each.value) for each in found)))
+        of_goal = {each.key: each for each in outcomes[at].figures if _is_of(each, name)}
+        figures = {key: each for key, each in figures.items() if not _is_of(each, name)} | of_goal
+        if (middle := found[at]) is not None:
+            figures[middle.key] = middle_figure(middle, found)
+    if plateaus := [each for outcome in outcomes if (each := outcome.figure("forwarding_rate"))]:
+        figures[plateaus[0].key] = plateau_figure(plateaus)
     return replace(
         usual,
-        goals=goals,
+        goals=tuple(goals),
+        figures=tuple(figures.values()),
         trials=tuple(trial for outcome in outcomes for trial in outcome.trials),
         elapsed_s=sum(outcome.elapsed_s for outcome in outcomes),
-        plateaus=tuple(point for outcome in outcomes for point in outcome.plateaus),
     )
 
 
-def _middle(repeats: Sequence[GoalOutcome], outcomes: Sequence[Outcome]) -> GoalOutcome:
-    """The goal in the middle. A search that ended below its minimum found a figure, too: at most that minimum."""
-    ends = [goal_ends(goal, outcome) for goal, outcome in zip(repeats, outcomes, strict=True)]
-    figures = tuple(fps for fps, _, _ in ends)
-    found = sorted((fps, at) for at, fps in enumerate(figures) if fps is not None)
-    at = found[(len(found) - 1) // 2][1] if found else 0
-    return replace(repeats[at], repeated_fps=figures, repeated_ends=tuple((low, high) for _, low, high in ends))
+def _middle(name: str, outcomes: Sequence[Outcome]) -> int:
+    """Number of the search in the middle. One that ended below its minimum found a figure, too: at most that."""
+    seen = [(outcome.figure(name, "pps"), at) for at, outcome in enumerate(outcomes)]
+    found = sorted((figure.value, at) for figure, at in seen if figure is not None)
+    return found[(len(found) - 1) // 2][1] if found else 0
+
+
+def _is_of(figure: Figure, goal: str) -> bool:
+    """Whether it is this goal's load, or the loss of its confirmation."""
+    return figure.metric == goal or figure.at == share_of_goal(1.0, goal)
 
 
 # A search's result, with the rig's part in it: its ceiling, disturbed loads, and the cost.
@@ -64,8 +72,8 @@ def at_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:
 
 
 def mark_rig_limits(
-    goal: GoalOutcome, ceiling_fps: float | None, disturbed: Sequence[str], maximum_fps: float | None = None
-) -> GoalOutcome:
+    goal: SearchedGoal, ceiling_fps: float | None, disturbed: Sequence[str], maximum_fps: float | None = None
+) -> SearchedGoal:
     """Mark a goal whose limit was the rig's: the DUT does at least this.
 
     ``disturbed``: loads that the rig could not measure. ``maximum_fps``: if the search ended at a lower maximum, the
@@ -79,23 +87,23 @@ def mark_rig_limits(
         return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
     if at_ceiling(goal, ceiling_fps):
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling_fps or 0)} per direction"
-        return replace(goal, generator_limited=True, detail=detail)
+        return replace(goal, limit=detail, detail=detail)
     if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < POLICY.at_ceiling * (maximum_fps or 0):
         detail = "the generator held no higher load when the search began"
-        return replace(goal, generator_limited=True, detail=detail)
+        return replace(goal, limit=detail, detail=detail)
     if disturbed:
         detail = f"the rig could not measure {len(disturbed)} higher load(s) validly; {disturbed[0]}"
-        return replace(goal, generator_limited=True, detail=detail)
+        return replace(goal, limit=detail, detail=detail)
     return goal
 
 
-def mark_slowed(goal: GoalOutcome, *why: str) -> GoalOutcome:
+def mark_slowed(goal: SearchedGoal, *why: str) -> SearchedGoal:
     """Mark a goal that the host may have lowered, by CPUs apart or shared cores: the DUT does at least this."""
     if not any(why) or goal.status is SearchStatus.ABORTED:
         return goal
     slowed = "; ".join(filter(None, why))
     detail = "; ".join(filter(None, (goal.detail, slowed)))
-    return replace(goal, generator_limited=goal.load_fps is not None, slowed=slowed, detail=detail)
+    return replace(goal, slowed=slowed, detail=detail)
 
 
 def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequence[PlateauPoint]) -> Cost | None:
@@ -172,9 +180,9 @@ class ConfirmationSearch:
     duration_s: float
     attempts: int | None = None
 
-    def confirm_all(self, outcomes: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
+    def confirm_all(self, outcomes: Sequence[SearchedGoal]) -> tuple[SearchedGoal, ...]:
         """Confirm the loads of several goals, the strictest first: a load that meets it meets the others."""
-        confirmed: dict[str, GoalOutcome] = {}
+        confirmed: dict[str, SearchedGoal] = {}
         stricter: Confirmation | None = None
         later_s = self.measurer.reserved_s
         for number, outcome in enumerate(sorted(outcomes, key=lambda each: each.goal.loss_ratio), 1):
@@ -187,11 +195,11 @@ class ConfirmationSearch:
                 stricter = done.confirmation
         return tuple(confirmed[outcome.goal.name] for outcome in outcomes)
 
-    def confirm(self, outcome: GoalOutcome, stricter: Confirmation | None = None) -> GoalOutcome:
+    def confirm(self, outcome: SearchedGoal, stricter: Confirmation | None = None) -> SearchedGoal:
         """The outcome with its confirmation.
 
         ``stricter``: passed for a stricter goal, so no lower load need be tried. An outcome without a load is returned
-        as it is. If no trial was valid there is no confirmation, and the detail says why.
+        as it is. If no trial was valid there is no confirmation, and ``unconfirmed`` says why.
         """
         found_fps, goal = outcome.load_fps, outcome.goal
         if found_fps is None:
@@ -210,7 +218,8 @@ class ConfirmationSearch:
         why = "; ".join(dict.fromkeys(filter(None, (outcome.disturbed, down.open_above(confirmation), no_time))))
         open_why = down.open_load.why if down.open_load is not None else why
         if confirmation is None and open_why:
-            return replace(outcome, detail=f"{NOT_CONFIRMED}: {open_why}")
+            why = f"not confirmed: {open_why}"
+            return replace(outcome, detail=why, unconfirmed=why)
         return replace(outcome, confirmation=confirmation, disturbed=why, refuted_fps=down.refuted_fps)
 
     def _descend(

@@ -19,6 +19,7 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
@@ -300,13 +301,13 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
     why = _limited(result, rate or 0.0, limits)
-    at_least = {"forwarding_rate": why} if why else {}
     # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
-    at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why) if why else {}
+    bounds = dict.fromkeys(("packet_time", "cycles_per_packet"), (Bound.AT_MOST, why)) if why else {}
+    bounds |= {"forwarding_rate": (Bound.AT_LEAST, why)} if why else {}
     missing = {} if rate is not None else dict.fromkeys(_OF_WINDOWS, _ALL_DISTURBED)
     of_whole = _rate_and_time(whole_rate, len(result.counts))
     slowdown = None if result.windows is None else result.windows.slowdown(result.spec.duration_s)
-    return Reading(values, trial.id, at_least, at_most, paced, of_whole, missing, slowdown)
+    return Reading(values, trial.id, bounds, paced, of_whole, missing, slowdown)
 
 
 def _rate_and_time(rate: float | None, directions: int) -> dict[str, float]:

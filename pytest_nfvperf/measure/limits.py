@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_nfvperf.measure.bounds import PlateauPoint
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import InconclusiveError
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import MINIMUM_SHARE
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps

@@ -6,24 +6,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from pytest_nfvperf.measure.bounds import (
+    LATENCIES,
+    Reasons,
+    TrialLoss,
+    class_loss_figures,
+    latency_figures,
+    sample_figure,
+)
 from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError, repeat_until_valid
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.errors import OutOfTimeError
+from pytest_nfvperf.model.figure import Figure, Why, exact
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
-from pytest_nfvperf.model.measure.observe import DELIVERIES, observations
 from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
-from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import Doubt, Reason, TrialResult, sum_of_classes
 from pytest_nfvperf.ports.datapath import Offloading
+
+DELIVERIES = {f"{kind}_ratio": kind for kind in ("duplicated", "misdirected", "corrupted")}
+DELIVERIES |= {"reordered_ratio": "out_of_order"}
+"""Metrics of frames that did not come once, to their port, unchanged and in order, with the counts of each."""
 
 COUNTED = "frames"
 """Purpose of a trial of so many frames, whatever its load."""
@@ -65,7 +76,7 @@ def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare |
 
 def loss_curve(
     measurer: LoadMeasurer, maximum_fps: float, *, step: float = 0.1, trial_s: float = 1.0
-) -> tuple[LossPoint, ...]:
+) -> tuple[TrialLoss, ...]:
     """Frame-loss rate (RFC 2544 section 26.3): from the maximum down in steps, until two trials lose nothing.
 
     It ends above the fixed loads of a mix, too.
@@ -74,15 +85,15 @@ def loss_curve(
     """
     if not 0 < step <= 0.1:
         raise ValueError(f"step must be above 0 and at most 0.1 (RFC 2544 section 26.3), not {step}")
-    points: list[LossPoint] = []
+    points: list[TrialLoss] = []
     least_fps = least_load_fps(measurer.traffic, trial_s)
     for percent in range(round(1 / step), 0, -1):
         load_fps = maximum_fps * percent * step
         if points and load_fps < least_fps:
             break
         trial = measurer.measure(trial_s, load_fps, "loss curve")
-        points.append(loss_point(trial))
-        if len(points) >= 2 and all(point.loss_ratio == 0 and not point.short for point in points[-2:]):
+        points.append(loss_of_trial(trial))
+        if len(points) >= 2 and all(each.point.loss_ratio == 0 for each in points[-2:]):
             break
     return tuple(points)
 
@@ -116,7 +127,7 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
     return trial
 
 
-def loss_point(trial: Trial) -> LossPoint:
+def loss_of_trial(trial: Trial) -> TrialLoss:
     """The loss of a trial, and how much of it is certainly the DUT's.
 
     A DUT may begin to lose in the middle of a trial, or cease to. So in the windows that the machine disturbed it may
@@ -129,23 +140,16 @@ def loss_point(trial: Trial) -> LossPoint:
     if judged is not None and judged.offered < offered and not counted:
         elsewhere = max(judged.doubtful, round(judged.worst * (offered - judged.offered)))
         lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
-    point = LossPoint(
-        load_fps,
-        lost / offered if offered else 1.0,
-        trial.id,
-        lost,
-        offered,
-        offered_fps=round(load_fps * result.offered_share),
-        short=short_of_load(result),
-    )
-    certain = _certain_loss(trial)
+    ratio, short, certain = lost / offered if offered else 1.0, short_of_load(result), _certain_loss(trial)
+    offered_fps = round(load_fps * result.offered_share)
+    point = LossPoint(load_fps, None if short else ratio, trial.id, lost, offered, offered_fps)
     doubtful = not result.valid or result.inconclusive
     if counted:  # without windows all that is missing is the DUT's
         doubtful = lost > 0 and result.windows is not None
     if doubtful:
-        return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=certain)
-    partly = judged is not None and judged.offered < result.offered and certain < point.loss_ratio
-    return replace(point, at_most=_PARTLY_SEEN if partly else "", by_rule=certain) if partly or point.short else point
+        return TrialLoss(point, ratio, certain, _UNKNOWN_WHOSE, short)
+    partly = judged is not None and judged.offered < result.offered and certain < ratio
+    return TrialLoss(point, ratio, certain, _PARTLY_SEEN if partly else "", short)
 
 
 def _certain_loss(trial: Trial) -> float:
@@ -166,7 +170,7 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
     """Add what the trials that its figures rest on say of each class, of deliveries, and of the DUT's own errors."""
     known = {trial.id: trial for trial in trials}
     ids = [point.trial_id for point in outcome.loss_curve]  # also those without a figure
-    ids += [each for seen in observations(outcome) for each in seen.evidence]
+    ids += [each for seen in outcome.figures for each in seen.evidence]
     judged = [known[each] for each in dict.fromkeys(ids) if each in known]
     judged = [each for each in judged if each.result.spec.purpose not in {"warm-up", "search"}]
     if outcome.goals:  # of a search, what was found and confirmed; at overload a DUT may do anything
@@ -175,17 +179,18 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
     seen = [each for name in names for trial in judged for each in _deliveries(trial, name)]
     worst = {each.key: each for each in sorted(seen, key=lambda each: each.value)}
     counted = {each.metric for each in seen}
-    uncounted = tuple((metric, _UNCOUNTED) for metric in DELIVERIES if judged and metric not in counted)
+    uncounted = {metric: _UNCOUNTED for metric in DELIVERIES if judged and metric not in counted}
+    classes = _by_class(outcome, traffic, known)
     return replace(
         outcome,
-        classes=_by_class(outcome, traffic, known.values()),
-        deliveries=tuple(worst.values()),
-        missing=(*outcome.missing, *uncounted),
+        classes=tuple(each for each, _ in classes),
+        figures=(*outcome.figures, *worst.values(), *(figure for _, figures in classes for figure in figures)),
+        missing=outcome.missing | uncounted,
         dut_counted=tuple(_dut_counted(judged)),
     )
 
 
-def _deliveries(trial: Trial, of_class: str) -> Iterator[Observation]:
+def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:
     """Yield the shares of its frames, or of those of a class, that did not come as they should."""
     spec = trial.result.spec
     own = [each for each in trial.result.classes if of_class in {"", each.name}]
@@ -199,7 +204,7 @@ def _deliveries(trial: Trial, of_class: str) -> Iterator[Observation]:
         if kind == "misdirected" and frames:
             what += f", which came to {', '.join(port for port, _ in total.elsewhere or ())}"
         most = 1.0 if kind == "out_of_order" else 0.0
-        seen = Observation(metric, frames / max(1, of), "ratio", confidence=what, evidence=(trial.id,))
+        seen = exact(metric, frames / max(1, of), "ratio", confidence=what, evidence=(trial.id,))
         yield replace(seen, of_class=of_class, default_limit=most)
 
 
@@ -210,35 +215,37 @@ def _dut_counted(trials: Iterable[Trial]) -> Iterator[str]:
     yield from (f"{each.reason} {each.frames:,} in {trial_id}: {each.detail}" for each, trial_id in worst.values())
 
 
-def _by_class(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> tuple[ClassOutcome, ...]:
-    """What these trials say of each class of a mix, at the loads of the outcome's own figures; () for no mix."""
+def _by_class(
+    outcome: Outcome, traffic: AnyTraffic | None, trials: Mapping[str, Trial]
+) -> list[tuple[ClassOutcome, list[Figure]]]:
+    """What these trials say of each class of a mix, at the loads of the outcome's own figures; [] for no mix."""
     if not isinstance(traffic, TrafficMix):
-        return ()
-    known = {trial.id: trial for trial in trials if trial.result.classes}
+        return []
+    known = {trial_id: trial for trial_id, trial in trials.items() if trial.result.classes}
     confirmed = [(share_of_goal(1.0, each.goal.name), each.confirmation) for each in outcome.goals]
     losses = [(at, found.trial_id) for at, found in confirmed if found is not None]
     losses += [(load_in_fps(point.load_fps), point.trial_id) for point in outcome.loss_curve]
     if outcome.soak is not None:
         losses += [(load_in_fps(outcome.soak.load_fps), each) for each in outcome.trials]
-    measured = [point for point in outcome.latency if not point.disturbed]
-    return tuple(
-        ClassOutcome(
-            *(each.name, each.share, each.fixed_fps, each.sends, each.traffic.shape_label),
-            each.traffic.mean_frame_size,
-            tuple(_class_loss(each.name, at, known[trial], outcome.soak) for at, trial in losses if trial in known),
-            tuple(
-                _percentiles(point.at, point.load_fps, trial.id, trial.result.of_class(each.name).latency)
-                for point in measured
-                if (trial := known.get(point.trial_id)) is not None
-            ),
-            tuple(
-                found
-                for of_all in outcome.samples
-                if of_all.metric in _BY_CLASS and (found := _class_samples(each.name, of_all, known)).values
-            ),
+    found_of = []
+    for each in traffic.classes:
+        own = [_class_loss(each.name, at, known[trial], outcome.soak) for at, trial in losses if trial in known]
+        latency = tuple(
+            _percentiles(point.at, point.load_fps, trial.id, trial.result.of_class(each.name).latency)
+            for point in outcome.latency
+            if point.p50_ns is not None and (trial := known.get(point.trial_id)) is not None
         )
-        for each in traffic.classes
-    )
+        samples = [_class_samples(each.name, of_all, known) for of_all in outcome.samples if of_all.metric in _BY_CLASS]
+        samples = [one for one in samples if one.values]
+        facts = (each.name, each.share, each.fixed_fps, each.sends, each.traffic.shape_label)
+        of_class = ClassOutcome(
+            *facts, each.traffic.mean_frame_size, tuple(loss for loss, _ in own), latency, tuple(samples)
+        )
+        figures = [figure for _, of_loss in own for figure in of_loss]
+        figures += [figure for point in latency for figure in latency_figures(point, each.name)]
+        figures += [replace(figure, of_class=each.name) for figure in map(sample_figure, samples)]
+        found_of.append((of_class, figures))
+    return found_of
 
 
 def _class_samples(name: str, of_all: Samples, trials: Mapping[str, Trial]) -> Samples:
@@ -254,8 +261,8 @@ def _class_samples(name: str, of_all: Samples, trials: Mapping[str, Trial]) -> S
     return replace(of_all, values=tuple(values))
 
 
-def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLoss:
-    """A class's loss over the whole trial, and how much of it is certainly the DUT's.
+def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> tuple[ClassLoss, list[Figure]]:
+    """A class's loss over the whole trial, with its figures: how much of it is certainly the DUT's.
 
     Windows and intervals count all classes together. So as many of its lost frames may be the machine's as all lost
     in disturbed ones.
@@ -272,24 +279,25 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLos
         trial.id,
         counts.offered,
         counts.lost,
-        counts.lost,
-        outage_s=tuple(ns / 1e9 for ns in gap if ns is not None),
-        short="" if soak is not None else _short_of_class(result, name, counts.offered_share),
+        tuple(ns / 1e9 for ns in gap if ns is not None),
     )
+    short = "" if soak is not None else _short_of_class(result, name, counts.offered_share)
     everything = sum(each.lost for each in result.classes)
     others = [each for each in result.classes if each.name != name]
     others_came = bool(others) and all(2 * each.received > each.offered for each in others)
     if by_rule >= everything or (others_came and not counts.received and counts.offered >= 100):
-        return found  # no disturbance of the machine makes flows drop, nor takes all frames of one class only
+        # no disturbance of the machine makes flows drop, nor takes all frames of one class only
+        return found, [*class_loss_figures(name, found, counts.lost, "", short)]
     if soak is not None:
-        own = soak.lost if not soak.bound_reason else by_rule
+        own = soak.lost if not soak.why_partial else by_rule
     else:
         own = by_rule if unsure else max(by_rule, result.own_lost)
     doubtful = everything - own if unsure or result.windows is not None or soak is not None else 0
     if doubtful <= 0 or not counts.lost:
-        return found
-    most = counts.lost if unsure or (soak is not None and soak.bound_reason) else min(counts.lost, own)
-    return replace(found, lost_frames=most, least_lost=max(0, counts.lost - doubtful), why=_OF_ALL_CLASSES)
+        return found, [*class_loss_figures(name, found, counts.lost, "", short)]
+    most = counts.lost if unsure or (soak is not None and soak.why_partial) else min(counts.lost, own)
+    found, least = replace(found, lost_frames=most), max(0, counts.lost - doubtful)
+    return found, [*class_loss_figures(name, found, least, _OF_ALL_CLASSES, short)]
 
 
 def short_of_load(result: TrialResult) -> str:
@@ -310,61 +318,73 @@ def _short_of_class(result: TrialResult, name: str, share: float) -> str:
 
 def latency_profile(
     measurer: LoadMeasurer, loads: Sequence[tuple[str, float]], trial_s: float
-) -> tuple[LatencyPoint, ...]:
+) -> tuple[tuple[LatencyPoint, ...], dict[str, str]]:
     """Latency at given loads; ``loads`` is ((name, frames/s per direction), ...), e.g. ("50 % of pdr", 2e6).
 
-    If the rig disturbed all trials at a load, or the time is over, its point has no latency and says why.
+    If the rig disturbed all trials at a load, or the time is over, its point has no latency. Returns the points, and
+    why latencies are missing, by metric.
     """
-    points = []
+    points, missing = [], dict[str, str]()
     for name, load_fps in loads:
         try:
             trial = measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left)
-            points.append(latency_point(name, trial))
+            point, why = latency_point(name, trial)
         except (InvalidTrialsError, OutOfTimeError) as error:
             trials = error.trials if isinstance(error, InvalidTrialsError) else ()
-            points.append(_no_latency(name, round(load_fps), trials[-1].id if trials else "", str(error)))
-    return tuple(points)
+            point, why = _no_latency(name, round(load_fps), trials[-1].id if trials else ""), str(error)
+        points.append(point)
+        missing |= latency_missing(point, why)
+    return tuple(points), missing
 
 
-def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoint:
-    return LatencyPoint(name, load_fps, trial_id, None, None, None, None, None, None, samples=0, disturbed=why)
+def latency_missing(point: LatencyPoint, why: str) -> dict[str, str]:
+    """Why percentiles of this point are missing, by metric."""
+    absent = [name for name in LATENCIES if getattr(point, f"{name}_ns") is None]
+    return {f"latency_{name}": why or f"no latency samples at {point.at}" for name in absent}
 
 
-def latency_point(name: str, trial: Trial) -> LatencyPoint:
-    """The latency of one trial; ``name``: of its load ("50 % of pdr"). No figures if it was short of that load."""
+def _no_latency(name: str, load_fps: int, trial_id: str) -> LatencyPoint:
+    return LatencyPoint(name, load_fps, trial_id, None, None, None, None, None, None, samples=0)
+
+
+def latency_point(name: str, trial: Trial) -> tuple[LatencyPoint, str]:
+    """The latency of one trial, and why it has none; ``name``: of its load ("50 % of pdr").
+
+    No figures if it was short of that load.
+    """
     load = trial.result.spec.load_fps
     short = short_of_load(trial.result) or "; ".join(map(str, trial.result.invalid))
-    if short:
-        return _no_latency(name, load, trial.id, short)
-    return _percentiles(name, load, trial.id, trial.result.latency)
+    found = _no_latency(name, load, trial.id) if short else _percentiles(name, load, trial.id, trial.result.latency)
+    return found, short
 
 
 def _percentiles(name: str, load: int, trial_id: str, histogram: Histogram | None) -> LatencyPoint:
     if histogram is None or not histogram.total:
-        return _no_latency(name, load, trial_id, "")
+        return _no_latency(name, load, trial_id)
     p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
     return LatencyPoint(name, load, trial_id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
 
 
 def back_to_back(
     measurer: LoadMeasurer, maximum_fps: float, *, repeats: int, longest_s: float, throughput_fps: float | None
-) -> BackToBack:
+) -> tuple[BackToBack, Reasons]:
     """Longest burst at the maximum rate without loss (RFC 9004): the mean of ``repeats`` searches.
 
     ``maximum_fps``: burst rate per direction. ``longest_s``: the longest burst tried (RFC 9004: 2 s).
-    ``throughput_fps``: for the corrected buffer time, None if unknown. A lower bound if the rig disturbed bursts.
-    Unlimited if even the longest burst lost nothing: then no buffer is the limit.
+    ``throughput_fps``: for the corrected buffer time, None if unknown. Returns why it is only a lower bound, too: the
+    rig disturbed longer bursts, or even the longest one lost nothing, so that no buffer is the limit.
     """
     bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
     mean = fmean(bursts)
     unlimited = min(bursts) >= int(maximum_fps * longest_s)
-    disturbed = f"the rig disturbed longer bursts: {measurer.disturbed_loads[0]}" if measurer.disturbed_loads else ""
-    at_least = "" if unlimited else disturbed
+    reasons = [(Why.UNTRIED, "the longest burst lost nothing")] if unlimited else []
+    if measurer.disturbed_loads and not unlimited:
+        reasons.append((Why.DISTURBED, f"the rig disturbed longer bursts: {measurer.disturbed_loads[0]}"))
     corrected_s = None
-    if not unlimited and not at_least and throughput_fps is not None:
+    if not reasons and throughput_fps is not None:
         # RFC 9004 section 5.4: the implied time, less what was forwarded while the burst arrived.
         corrected_s = mean / maximum_fps * (1 - min(1.0, throughput_fps / maximum_fps))
-    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected_s, unlimited, at_least)
+    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected_s), reasons
 
 
 def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) -> int:

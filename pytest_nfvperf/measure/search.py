@@ -8,6 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_nfvperf.measure.bounds import (
+    LATENCIES,
+    SearchedGoal,
+    TrialLoss,
+    burst_figures,
+    completed,
+    cost_figures,
+    cost_missing,
+    goal_figures,
+    goals_missing,
+    latency_figures,
+    queue_figures,
+    with_offload,
+)
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live, check_load
 from pytest_nfvperf.measure.confirmation import (
     ConfirmationSearch,
@@ -20,10 +34,11 @@ from pytest_nfvperf.measure.confirmation import (
 from pytest_nfvperf.measure.limits import Limits, LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
+    latency_missing,
     latency_point,
     latency_profile,
     loss_curve,
-    loss_point,
+    loss_of_trial,
     no_burst,
     share_after,
     trial_of_frames,
@@ -38,10 +53,8 @@ from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional, 
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
 from pytest_nfvperf.model.measure.cpu_account import node_labels
-from pytest_nfvperf.model.measure.observe import LATENCIES
 from pytest_nfvperf.model.measure.outcome import (
     Goal,
-    GoalOutcome,
     LatencyPoint,
     Outcome,
     SearchStatus,
@@ -73,7 +86,7 @@ _BURST_RATES = 4
 _LOWER_BURST = 0.7
 
 EstimateOf = Callable[[Profile], float]
-Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
+Find = Callable[[LoadMeasurer, LoadLimits], tuple[SearchedGoal, ...]]
 
 _NO_TIMEOUT_S = 1e9
 
@@ -84,7 +97,7 @@ _log = logging.getLogger(__name__)
 # Binary searches: RFC 2544 section 26.1, and ETSI TST 009 section 12.3.3 with loss verification.
 
 
-def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 0) -> GoalOutcome:
+def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 0) -> SearchedGoal:
     """Bisect from the maximum down to an interval narrower than ``goal.relative_width`` of its upper end.
 
     One trial of ``goal.final_trial_s`` decides each load (RFC 2544). With ``max_repeats``, ETSI's max(r), a load is
@@ -103,7 +116,7 @@ def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
     known = _Bisected(limits.minimum_fps, limits.maximum_fps)
     try:
         if meets(known.high):
-            return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=int(known.high), detail=_MET_AT_MAXIMUM)
+            return SearchedGoal(goal, SearchStatus.AT_MAXIMUM, load_fps=int(known.high), detail=_MET_AT_MAXIMUM)
         known.upper = known.high
         known.narrow(meets, goal.relative_width)
         if known.lower is None and not meets(known.low):
@@ -111,8 +124,8 @@ def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
     except OutOfTimeError as error:
         return _out_of_time(goal, error, known.lower, known.upper)
     except InvalidTrialsError as error:
-        return GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error))
-    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=int(known.low), upper_fps=int(known.high))
+        return SearchedGoal(goal, SearchStatus.ABORTED, detail=str(error))
+    return SearchedGoal(goal, SearchStatus.FOUND, load_fps=int(known.low), upper_fps=int(known.high))
 
 
 @dataclass(slots=True)
@@ -133,17 +146,17 @@ class _Bisected:
                 self.high = self.upper = middle
 
 
-def _out_of_time(goal: Goal, error: OutOfTimeError, lower_fps: float | None, upper_fps: float | None) -> GoalOutcome:
+def _out_of_time(goal: Goal, error: OutOfTimeError, lower_fps: float | None, upper_fps: float | None) -> SearchedGoal:
     """What is known of a goal when the time is over: an interval, or a bound, or nothing."""
     lower, upper = (None if bound is None else int(bound) for bound in (lower_fps, upper_fps))
     if lower is not None:
-        return GoalOutcome(goal, SearchStatus.FOUND, lower, upper, detail=str(error), disturbed=str(error))
-    return GoalOutcome(goal, SearchStatus.ABORTED, upper_fps=upper, detail=str(error), disturbed=str(error))
+        return SearchedGoal(goal, SearchStatus.FOUND, lower, upper, detail=str(error), disturbed=str(error))
+    return SearchedGoal(goal, SearchStatus.ABORTED, upper_fps=upper, detail=str(error), disturbed=str(error))
 
 
-def _below_minimum(goal: Goal, upper_fps: int | None) -> GoalOutcome:
+def _below_minimum(goal: Goal, upper_fps: int | None) -> SearchedGoal:
     detail = f"loss ratio above {goal.loss_ratio:g} already at the minimum load"
-    return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=upper_fps, detail=detail)
+    return SearchedGoal(goal, SearchStatus.BELOW_MINIMUM, upper_fps=upper_fps, detail=detail)
 
 
 # MLRsearch (RFC 9971) by FD.io's own package: NDR and PDR in one pass that shares trials. It takes 0.3 s to import.
@@ -175,7 +188,7 @@ class _Bridge:
         )
 
 
-def mlr_search(measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+def mlr_search(measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits) -> tuple[SearchedGoal, ...]:
     """Search all goals in one pass; one outcome a goal, in this order.
 
     When the measurer is out of time, each has the interval that is known by then.
@@ -204,7 +217,7 @@ def mlr_search(measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits
     try:
         found = search.search(_Bridge(measurer), debug=_log.debug)
     except InvalidTrialsError as error:
-        return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error)) for goal in goals)
+        return tuple(SearchedGoal(goal, SearchStatus.ABORTED, detail=str(error)) for goal in goals)
     except OutOfTimeError as error:
         bounds = [_known_bounds(search, their) for their in theirs]
         return tuple(_out_of_time(goal, error, *known) for goal, known in zip(goals, bounds, strict=True))
@@ -226,7 +239,7 @@ def _known_bounds(search: MultipleLossRatioSearch, goal: SearchGoal) -> tuple[fl
     return next(found), next(found)
 
 
-def _goal_outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
+def _goal_outcome(goal: Goal, result: GoalResult) -> SearchedGoal:
     # int() of a bound would be its place in the load grid.
     lower, upper = (
         None if bound is None else round(float(bound))
@@ -235,8 +248,8 @@ def _goal_outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
     if lower is None:
         return _below_minimum(goal, upper)
     if upper is None:
-        return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=lower, detail=_MET_AT_MAXIMUM)
-    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=lower, upper_fps=upper)
+        return SearchedGoal(goal, SearchStatus.AT_MAXIMUM, load_fps=lower, detail=_MET_AT_MAXIMUM)
+    return SearchedGoal(goal, SearchStatus.FOUND, load_fps=lower, upper_fps=upper)
 
 
 def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tuple[Goal, ...]:
@@ -259,7 +272,7 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
     )
 
 
-def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[str, ...]:
+def coarse_note(found: Sequence[SearchedGoal], goals: Sequence[Goal]) -> tuple[str, ...]:
     """A note if the search was coarser than its goals."""
     widths = {goal.name: goal.relative_width for goal in goals}
     wider = [each.goal.relative_width for each in found if each.goal.relative_width > widths.get(each.goal.name, 1)]
@@ -319,7 +332,7 @@ class Search:
         """
         traffic = self._raised("search.ndr_pdr", live, traffic, raise_only, judge_only)
 
-        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[SearchedGoal, ...]:
             goals = goals_worth_searching(self.profile.goals, measurer.trials)
             goals = tuple(replace(goal, traffic_class=judge_only or "") for goal in goals)
             return mlr_search(measurer, goals, limits)
@@ -362,7 +375,7 @@ class Search:
             traffic_class=judge_only or "",
         )
 
-        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[SearchedGoal, ...]:
             if algorithm == "rfc2544":
                 measurer.residual_s = self.profile.rfc2544_residual_s
             return (binary_search(measurer, goal, limits, max_repeats=repeats[algorithm]),)
@@ -374,8 +387,8 @@ class Search:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
         loads = self._start("search.loss_curve", live, traffic)
         step, trial_s = self.profile.loss_curve_step, self.profile.loss_curve_trial_s
-        points = loss_curve(loads.measurer, loads.warm_up(), step=step, trial_s=trial_s)
-        return self._finish(live, self._outcome(loads, "loss-curve", loss_curve=points))
+        losses = loss_curve(loads.measurer, loads.warm_up(), step=step, trial_s=trial_s)
+        return self._done(loads, "loss-curve", **_loss_fields(losses))
 
     @checked("search.back_to_back", live=LIVE, traffic=TRAFFIC, throughput_fps=optional(LOAD))
     def back_to_back(self, live: LiveTopology, traffic: AnyTraffic, throughput_fps: float | None = None) -> Outcome:
@@ -392,13 +405,15 @@ class Search:
         while not found and len(failed) < _BURST_RATES:
             loads.measurer.disturbed_loads.clear()
             try:
-                found["back_to_back"] = back_to_back(
+                burst, reasons = back_to_back(
                     loads.measurer,
                     rate,
                     repeats=self.profile.back_to_back_repeats,
                     longest_s=self.profile.back_to_back_max_s,
                     throughput_fps=throughput_fps,
                 )
+                ids = tuple(trial.id for trial in loads.measurer.trials)
+                found = {"back_to_back": burst, "figures": tuple(burst_figures(burst, ids, reasons))}
             except InvalidTrialsError as error:
                 failed.append(f"{format_fps(rate)} ({error.counted})")
                 lower = rate * _LOWER_BURST
@@ -408,9 +423,9 @@ class Search:
                     lower = today if today < rate else lower
                 rate = lower
         if not found:
-            found["missing"] = (("back_to_back_frames", no_burst(failed, loads.limits.ceiling_fps)),)
+            found["missing"] = {"back_to_back_frames": no_burst(failed, loads.limits.ceiling_fps)}
         notes = (f"the rig did not sustain bursts at {', '.join(failed)}",) if failed else ()
-        return self._finish(live, self._outcome(loads, "back-to-back", notes=notes, **found))
+        return self._done(loads, "back-to-back", notes=notes, **found)
 
     @staticmethod
     def _burst_fps(loads: LoadRange) -> float:
@@ -427,16 +442,12 @@ class Search:
             trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
         except InvalidTrialsError as error:
             trial = loads.measurer.still_shown(error, Trial.shows_a_fault)
-        latency = (latency_point(format_fps(load_fps), trial),)
-        found = self._outcome(
-            loads,
-            "fixed-load",
-            loss_curve=(loss_point(trial),),
-            latency=latency,
-            cost=trial.cost,
-            queue_frames=trial.queue_frames,
-        )
-        return self._finish(live, found)
+        point, why = latency_point(format_fps(load_fps), trial)
+        found = _loss_fields([loss_of_trial(trial)], trial)
+        figures = (*found["figures"], *latency_figures(point), *cost_figures(trial.cost))
+        missing = found["missing"] | latency_missing(point, why) | cost_missing(trial.cost)
+        found |= {"latency": (point,), "cost": trial.cost, "figures": figures, "missing": missing}
+        return self._done(loads, "fixed-load", **found)
 
     @checked("search.loss_of", live=LIVE, traffic=TRAFFIC, frames=whole(1, unit="frames per direction"))
     def loss_of(self, live: LiveTopology, traffic: AnyTraffic, frames: int = 1000) -> Outcome:
@@ -447,8 +458,7 @@ class Search:
         """
         loads = self._start("search.loss_of", live, traffic, Limits(None, None))
         trial = trial_of_frames(loads.measurer, frames)
-        found = self._outcome(loads, "frames", loss_curve=(loss_point(trial),), queue_frames=trial.queue_frames)
-        return self._finish(live, found)
+        return self._done(loads, "frames", **_loss_fields([loss_of_trial(trial)], trial))
 
     def _search(
         self,
@@ -498,20 +508,23 @@ class Search:
         plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)
         goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
-        fields: dict[str, Any] = {
-            "goals": goals,
-            "cost": cost_of(goals, measurer.trials, plateau),
-            "latency": self._latency(measurer, goals) if latency else (),
-            "plateaus": plateau,
-            "notes": coarse_note(goals, self.profile.goals),
-        }
-        if measurer.watch is not None:
-            fields |= measurer.watch.judged(goals)
-        if latency and not fields["latency"]:
-            why = f"there is no {goals[-1].goal.name}, and latency is measured at shares of it"
-            absent = tuple((f"latency_{name}", why) for name in LATENCIES)
-            fields["missing"] = (*fields.get("missing", ()), *absent)
-        return self._outcome(loads, algorithm, **fields)
+        points, missing = self._latency(measurer, goals) if latency else ((), {})
+        outcome = self._outcome(
+            loads,
+            algorithm,
+            goals=tuple(goal.result for goal in goals),
+            cost=cost_of(goals, measurer.trials, plateau),
+            latency=points,
+            notes=coarse_note(goals, self.profile.goals),
+        )
+        figures = [*goal_figures(goals, outcome), *(each for point in points for each in latency_figures(point))]
+        missing = missing | goals_missing(goals, figures) | cost_missing(outcome.cost)
+        if outcome.cost is not None:
+            figures += [*cost_figures(outcome.cost, goals, figures)]
+        figures += [point.figure() for point in plateau]
+        outcome = replace(outcome, figures=tuple(figures), missing=missing)
+        outcome = outcome if measurer.watch is None else measurer.watch.judged(outcome, goals)
+        return with_trials(outcome, loads.traffic, measurer.trials)
 
     def _allow(self, measurer: LoadMeasurer, algorithm: str, *, latency: bool) -> None:
         """Give a search its plan, and for repeats a part of what no other test of the run needs."""
@@ -531,7 +544,7 @@ class Search:
         return {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
 
     @staticmethod
-    def _found(loads: LoadRange, find: Find) -> tuple[GoalOutcome, ...]:
+    def _found(loads: LoadRange, find: Find) -> tuple[SearchedGoal, ...]:
         """Search, and again where a limit of the rig has ended the search and turns out to be higher."""
         measurer = loads.measurer
         found = find(measurer, loads.searched)
@@ -563,10 +576,13 @@ class Search:
         shortest_s = min(self.profile.initial_trial_s, self.profile.rfc2544_trial_s)
         return LoadRange(live, traffic, measurer, limits, remeasured, self.profile.warmup_s, shortest_s=shortest_s)
 
-    def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
+    def _latency(
+        self, measurer: LoadMeasurer, goals: Sequence[SearchedGoal]
+    ) -> tuple[tuple[LatencyPoint, ...], dict[str, str]]:
         name, load = goals[-1].goal.name, goals[-1].reported_fps
         if load is None:
-            return ()
+            why = f"there is no {name}, and latency is measured at shares of it"
+            return (), {f"latency_{each}": why for each in LATENCIES}
         measurer.reserve(0.0)
         measurer.allow(latency_s(self.profile))
         loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]
@@ -575,7 +591,7 @@ class Search:
     def _outcome(self, loads: LoadRange, algorithm: str, **found: Any) -> Outcome:
         measurer = loads.measurer
         judged = {"judged": measurer.judge_only} if measurer.judge_only else {}
-        outcome = Outcome(
+        return Outcome(
             labels=tuple(sorted({**self.labels, **measured_labels(loads.live, loads.traffic), **judged}.items())),
             algorithm=algorithm,
             mean_frame_size=loads.traffic.mean_frame_size,
@@ -587,7 +603,10 @@ class Search:
             cores=loads.live.datapath_info.cores,
             **found,
         )
-        return with_trials(outcome, loads.traffic, measurer.trials)
+
+    def _done(self, loads: LoadRange, algorithm: str, **found: Any) -> Outcome:
+        outcome = self._outcome(loads, algorithm, **found)
+        return self._finish(loads.live, with_trials(outcome, loads.traffic, loads.measurer.trials))
 
     def _raised(
         self, call: str, live: LiveTopology, traffic: AnyTraffic, raise_only: str | None, judge_only: str | None
@@ -614,9 +633,21 @@ class Search:
 
     def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
         live.runner.context.time_limit.measured_until_s = math.inf
-        outcome = replace(outcome, offload=share_after(live, outcome.label))
+        outcome = completed(with_offload(outcome, share_after(live, outcome.label)))
         live.runner.recorder.emit(outcome)
         return outcome
+
+
+def _loss_fields(losses: Sequence[TrialLoss], of_queues: Trial | None = None) -> dict[str, Any]:
+    """Fields of the Outcome: losses, and how a NIC spread the frames of a trial over its queues."""
+    queues = () if of_queues is None else of_queues.queue_frames
+    spread, missing = queue_figures(queues, () if of_queues is None else (of_queues.id,))
+    return {
+        "loss_curve": tuple(loss.point for loss in losses),
+        "figures": (*(each for loss in losses for each in loss.figures()), *spread),
+        "missing": {metric: why for loss in losses for metric, why in loss.missing().items()} | missing,
+        "queue_frames": queues,
+    }
 
 
 def measured_labels(live: LiveTopology, traffic: AnyTraffic) -> dict[str, str]:

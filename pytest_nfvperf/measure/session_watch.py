@@ -7,10 +7,12 @@ may go down. Each trial first waits until they are back. A flap under overload i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
+from pytest_nfvperf.measure.bounds import SearchedGoal, session_figure
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, ObservedSessions
+from pytest_nfvperf.model.measure.outcome import ObservedSessions, Outcome
 
 
 class Sessions(Protocol):
@@ -42,22 +44,24 @@ class SessionWatch:
         now = self._sessions.flaps()
         self._flaps.append((trial, None if now is None or self._before is None else now - self._before))
 
-    def judged(self, goals: Sequence[GoalOutcome]) -> dict[str, Any]:
-        """Fields of the Outcome: flaps at loads up to the highest that was sustained; or why there is no figure."""
+    def judged(self, outcome: Outcome, goals: Sequence[SearchedGoal]) -> Outcome:
+        """The outcome with the flaps at loads up to the highest that was sustained; or why there is no figure."""
         sustained_fps = 0  # the highest load that meets a goal: confirmed, or found if no confirmation is requested
         for goal in goals:
             if goal.confirmation is None:
-                sustained_fps = max(sustained_fps, 0 if goal.unconfirmed else goal.load_fps or 0)
+                sustained_fps = max(sustained_fps, 0 if goal.is_unconfirmed else goal.load_fps or 0)
             elif goal.confirmation.passed:
                 by_id = (trial for trial, _ in self._flaps if trial.id == goal.confirmation.trial_id)
                 sustained_fps = max([sustained_fps, *(trial.result.spec.load_fps for trial in by_id)])
         counts = [(trial, flaps) for trial, flaps in self._flaps if trial.result.spec.load_fps <= sustained_fps]
         if not counts:
             why = "no load was sustained, and sessions are not judged under overload"
-            return {"missing": (("session_flaps", why),)}
+            return replace(outcome, missing=outcome.missing | {"session_flaps": why})
         if any(flaps is None for _, flaps in counts):
-            return {"missing": (("session_flaps", f"{self._sessions.name}: the daemon does not count them"),)}
+            why = f"{self._sessions.name}: the daemon does not count them"
+            return replace(outcome, missing=outcome.missing | {"session_flaps": why})
         ids = tuple(trial.id for trial, _ in counts)
         flaps = sum(flaps or 0 for _, flaps in counts)
         others = sum(flaps or 0 for trial, flaps in self._flaps if trial.id not in ids)
-        return {"sessions": ObservedSessions(self._sessions.name, flaps, ids, others)}
+        seen = ObservedSessions(self._sessions.name, flaps, ids, others)
+        return replace(outcome, sessions=seen, figures=(*outcome.figures, session_figure(seen)))

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from pytest_nfvperf.measure.bounds import completed, with_offload
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurer import WINDOW_S
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.soak_figures import soak_figures, soak_missing
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import Allowed, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_seconds
@@ -290,9 +292,11 @@ class Soaker:
             trials=(trial_id,),
             elapsed_s=self.context.clock.monotonic() - started,
             soak=soak,
-            offload=share_after(live, self.labels),
+            figures=tuple(soak_figures(soak, (trial_id,))),
+            missing=soak_missing(soak),
         )
-        outcome = with_trials(outcome, traffic, [self.context.trials[trial_id]])
+        outcome = with_offload(outcome, share_after(live, self.labels))
+        outcome = completed(with_trials(outcome, traffic, [self.context.trials[trial_id]]))
         self.context.recorder.emit(outcome)
         return outcome
 

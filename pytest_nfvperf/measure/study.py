@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard, Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
+from pytest_nfvperf.measure.bounds import completed, sampled, with_offload
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, ONE_TRAFFIC, TRAFFIC, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.forwarding import ForwardingRate
@@ -384,14 +385,14 @@ class Study:
             outcome = Outcome(
                 labels=self._labels({**known.labels, work.per: known.subject.value}),
                 trials=tuple(known.trials),
-                offload=worst_share(known.shares),
                 cores=known.cores,
                 **merge_fields(
                     known.figure.facts(), {**fields, "algorithm": known.figure.name, "elapsed_s": elapsed_s}
                 ),
             )
             sent = getattr(known.figure, "traffic", None)
-            outcomes.append(with_trials(outcome, sent, self._context.trials.values()))
+            outcome = with_trials(sampled(outcome), sent, self._context.trials.values())
+            outcomes.append(completed(with_offload(outcome, worst_share(known.shares))))
         return tuple(outcomes)
 
     @contextmanager

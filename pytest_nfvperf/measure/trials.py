@@ -14,7 +14,7 @@ from pytest_nfvperf.measure.clocks import Stopwatch, TimeLimit, suspend_reasons,
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RunLocations
 from pytest_nfvperf.measure.validity import (
     LINK_LOSSES,
-    Measurement,
+    JudgedRun,
     Patience,
     counter_deltas,
     generator_reasons,
@@ -278,14 +278,14 @@ class Trial:
         return self.certain_drops > 0 and self.ledger is not None and self.ledger.dropped(BY_FLOW) >= self.result.lost
 
 
-_Measure = TypeVar("_Measure", bound=Callable[..., Measurement])
+_Measure = TypeVar("_Measure", bound=Callable[..., JudgedRun])
 
 
 def timed(measure: _Measure) -> _Measure:
     """Count the time of a method for what it measured. Its object has a context."""
 
     @wraps(measure)
-    def counted(self: Any, *args: Any, **more: Any) -> Measurement:
+    def counted(self: Any, *args: Any, **more: Any) -> JudgedRun:
         stopwatch: Stopwatch = self.context.recorder.stopwatch
         with stopwatch.of(Span.TRIALS):
             found = measure(self, *args, **more)

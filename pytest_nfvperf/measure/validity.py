@@ -55,7 +55,7 @@ class _Judged(Protocol):
     def invalid(self) -> tuple[InvalidReason, ...]: ...
 
 
-class Measurement(Protocol):
+class JudgedRun(Protocol):
     """A trial, or a run of streams. ``id``: of its record. ``wall_s``: from call to counts, waits included."""
 
     @property
@@ -68,13 +68,13 @@ class Measurement(Protocol):
     def wall_s(self) -> float: ...
 
 
-Measured = TypeVar("Measured", bound=Measurement)
+Measured = TypeVar("Measured", bound=JudgedRun)
 
 
 class InvalidTrialsError(InconclusiveError):
     """No valid trial within the budget: the rig was too disturbed to measure the DUT."""
 
-    def __init__(self, trials: Sequence[Measurement], *, out_of_time: bool = False) -> None:
+    def __init__(self, trials: Sequence[JudgedRun], *, out_of_time: bool = False) -> None:
         self.trials = tuple(trials)
         codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
         self.codes = tuple(codes)

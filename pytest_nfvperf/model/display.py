@@ -377,7 +377,7 @@ _FORMATTERS = {
 
 
 def format_value(value: float | None, unit: str, digits: int = _DIGITS) -> str:
-    """A figure in a base unit of an Observation: pps, bps, ns, s, ratio, line_ratio, cores, bytes, or a count."""
+    """A value in a base unit of a Figure: pps, bps, ns, s, ratio, line_ratio, cores, bytes, or a count."""
     if value is None:
         return MISSING
     if unit == "line_ratio":

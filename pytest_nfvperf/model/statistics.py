@@ -38,23 +38,23 @@ class Bound(StrEnum):
     BETWEEN = "between"
     ABOUT = "about"
 
+    @classmethod
+    def of(cls, *, low: bool, high: bool) -> Bound:
+        """By which ends are open."""
+        return (cls.ABOUT if high else cls.AT_MOST) if low else (cls.AT_LEAST if high else cls.EXACT)
+
+    @property
+    def opens_low(self) -> bool:
+        return self in (Bound.AT_MOST, Bound.ABOUT)
+
+    @property
+    def opens_high(self) -> bool:
+        return self in (Bound.AT_LEAST, Bound.ABOUT)
+
     @property
     def mark(self) -> str:
         """The sign before the value in a table: ``≥ ``, ``≤ `` or ``~ ``, none of the others."""
         return {Bound.AT_LEAST: "≥ ", Bound.AT_MOST: "≤ ", Bound.ABOUT: "~ "}.get(self, "")
-
-
-def bound_of(value: float, *, lower: bool, upper: bool, low: float | None = None, high: float | None = None) -> Bound:
-    """Decide whether a value is exact or a bound; nothing else decides it.
-
-    ``lower``, ``upper``: the true value may be above, or below, all readings. ``low``, ``high``: its interval, if any.
-    """
-    if lower and upper:
-        return Bound.ABOUT
-    if lower or upper:
-        return Bound.AT_LEAST if lower else Bound.AT_MOST
-    ends = (value if low is None else low, value if high is None else high)
-    return Bound.BETWEEN if value in ends and ends[0] != ends[1] else Bound.EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,16 @@ class Samples:
 
     Attributes:
         evidence: ids of their trials.
-        at_least, at_most: why the values only bound what the DUT does; empty when they do not.
+        bound: how the values relate to what the DUT does: AT_LEAST, AT_MOST or ABOUT where the rig bounds them.
+        why: why they are only a bound, for a person.
     """
 
     metric: str
     unit: str
     values: tuple[float, ...]
     evidence: tuple[str, ...] = ()
-    at_least: str = ""
-    at_most: str = ""
-
-    @property
-    def bound(self) -> Bound:
-        """Whether ``figure`` is a bound."""
-        return bound_of(self.figure, lower=bool(self.at_least), upper=bool(self.at_most))
+    bound: Bound = Bound.EXACT
+    why: str = ""
 
     @property
     def median(self) -> float:
@@ -131,9 +127,9 @@ class Relative:
         ratio: of rounds by Hodges and Lehmann, of turns at their best (measure/same_speed.py).
         low, high: its interval; ``high`` None: unbounded.
         smallest_detectable: relative difference.
-        bound_reason: why an end is open though the samples are many: "generator-limited".
+        why: why an end is open though the samples are many: "generator-limited".
         baseline_value: the baseline's median.
-        baseline_bound: "at least" or "at most" where the baseline is only a bound itself.
+        baseline_bound: whether the baseline is only a bound itself.
         pairing: None for rounds.
     """
 
@@ -144,9 +140,9 @@ class Relative:
     high: float | None
     confidence: float
     smallest_detectable: float | None
-    bound_reason: str = ""
+    why: str = ""
     baseline_value: float | None = None
-    baseline_bound: str = ""
+    baseline_bound: Bound = Bound.EXACT
     pairing: Pairing | None = None
 
 
@@ -158,7 +154,7 @@ class Slope:
         per: what is counted, such as "bridges".
         value, low, high: change for one more, in ``unit``, with its interval.
         share, share_low, share_high: the same as a ratio of the baseline's median.
-        bound_reason: why nothing bounds the slope: readings of the series are only bounds themselves.
+        why: why nothing bounds the slope: readings of the series are only bounds themselves.
     """
 
     metric: str
@@ -171,7 +167,7 @@ class Slope:
     share_low: float
     share_high: float
     confidence: float
-    bound_reason: str = ""
+    why: str = ""
 
 
 # Estimates from few values. SLAs and engineers compare by ratios. Intervals are exact rank intervals: five repeats a
@@ -407,20 +403,19 @@ def bounded_ratio(
     found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
 ) -> Relative:
     """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
-    own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
-    reasons = [own, f"baseline: {others}" if others else ""]
-    unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)
+    reasons = [samples.why, f"baseline: {baseline.why}" if baseline.why else ""]
+    unbounded = math.isinf(found.high) or samples.bound.opens_high or baseline.bound.opens_low
     return Relative(
         metric=samples.metric,
         baseline=differing,
         ratio=found.ratio,
-        low=0.0 if samples.at_most or baseline.at_least else found.low,
+        low=0.0 if samples.bound.opens_low or baseline.bound.opens_high else found.low,
         high=None if unbounded else found.high,
         confidence=found.confidence,
         smallest_detectable=None if math.isinf(found.smallest_detectable) else found.smallest_detectable,
-        bound_reason="; ".join(dict.fromkeys(filter(None, reasons))),
+        why="; ".join(dict.fromkeys(filter(None, reasons))),
         baseline_value=baseline.median,
-        baseline_bound="at least" if baseline.at_least else "at most" if baseline.at_most else "",
+        baseline_bound=baseline.bound,
     )
 
 
@@ -448,5 +443,5 @@ def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float =
         share_low=found.low / baseline,
         share_high=found.high / baseline,
         confidence=confidence,
-        bound_reason=next((why for _, each in series if (why := each.at_least or each.at_most)), ""),
+        why=next((each.why for _, each in series if each.why), ""),
     )

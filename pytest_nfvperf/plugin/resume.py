@@ -28,7 +28,6 @@ from pytest_nfvperf.adapters.report.texts import Findings, figures_text
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.evidence.conclusion import Fate, conclude_test
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.rules import rules_name
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table, headline_of
 from pytest_nfvperf.plugin.labels import is_measuring
@@ -196,7 +195,7 @@ def _mark_adopted(ended: Mapping[pytest.Item, TestEvidence], session: NfvSession
 
 def _store(test: TestEvidence, measured: MeasuredSubjects) -> None:
     for outcome in test.outcomes.values():
-        measured.store(outcome.label, observations(outcome))
+        measured.store(outcome.label, outcome.figures)
 
 
 def _judged(test: TestEvidence, sla: SlaCheck, name: str, root: Path) -> TestEvidence | None:

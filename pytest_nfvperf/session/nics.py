@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.nic import function_of, most_vfs, read_nic
+from pytest_nfvperf.measure.bounds import sampled
 from pytest_nfvperf.measure.call_arguments import LIVE
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
 from pytest_nfvperf.model.arguments import FLAG, NAME, checked
@@ -67,6 +68,7 @@ class Nics:
             samples=(Samples("virtual_functions", "VFs", (float(min(counts)),)),),
             notes=(", ".join(f"{name}: {count} VFs" for name, count in known.items()),),
         )
+        outcome = sampled(outcome)
         self._session.recorder.emit(outcome)
         return outcome
 

@@ -63,7 +63,6 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.measure.soak import SoakLoad
@@ -444,7 +443,7 @@ class NfvSession:
         judged = any(isinstance(finding, Verdict) for finding in self.recorder.findings)
         if end.status != "passed" or end.reason or judged or self.test_file is None:
             return end
-        measured = [(outcome.label, {seen.metric for seen in observations(outcome)}) for outcome in self.outcomes]
+        measured = [(outcome.label, {seen.metric for seen in outcome.figures}) for outcome in self.outcomes]
         for rule in self.rules_in_force(self.test_file):
             metrics = dict(rule.require).keys()
             if any(metrics & seen and rule.without_class().matches(labels) for labels, seen in measured):

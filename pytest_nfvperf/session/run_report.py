@@ -16,7 +16,6 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.page_charts import NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries
 from pytest_nfvperf.config.sla_file import load_sla
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import judge, requirement_text
 from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla
@@ -65,7 +64,7 @@ def published_relations(published: Iterable[Sla], run: RunEvidence) -> tuple[Pub
     outcomes = [outcome for test in run.tests.values() for outcome in test.outcomes.values()]
     measured = MeasuredSubjects()
     for outcome in outcomes:
-        measured.add(outcome.label, observations(outcome))
+        measured.add(outcome.label, outcome.figures)
     selected = [dict(test.data.labels) for test in run.tests.values() if test.node_id]
     rules = [rule for sla in published for rule in sla.rules if _relations(rule)]
     return tuple(found for rule in rules for found in _found(rule, outcomes, selected, measured))
@@ -87,7 +86,7 @@ def _found(
     ]
     subjects = [outcome for outcome in outcomes if rule.matches(outcome.label)]
     for outcome in subjects:
-        verdicts = judge([relations], outcome.label, observations(outcome), measured.peers)
+        verdicts = judge([relations], outcome.label, outcome.figures, measured.peers)
         for entry, verdict in zip(entries, verdicts, strict=True):
             yield replace(entry, labels=outcome.labels, seen=verdict.reason, judgement=verdict.judgement)
     if not subjects and any(_selects_by_known_labels(rule, labels) for labels in selected):

@@ -17,14 +17,14 @@ from pytest_nfvperf.measure.streams import StreamRun
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import label_words
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.hw_offload import fallback_text, rules_about_offload
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.judge import judge, judge_defaults
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table, worst
+from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Verdict, failure_table, worst
 
 OutcomesText = Callable[[Sequence[Outcome]], str | None]
 _RELATION = "ratio"
@@ -51,35 +51,35 @@ class MeasuredSubjects:
     """Everything measured in this run, by labels: the other sides of relations.
 
     Attributes:
-        publish: sends added observations, as text, to other workers of the run.
+        publish: sends added figures, as text, to other workers of the run.
         receive: returns such texts of other workers, each once.
     """
 
     def __init__(self) -> None:
         self.publish: Callable[[str], None] | None = None
         self.receive: Callable[[], Iterable[str]] | None = None
-        self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
+        self._observed: dict[frozenset[tuple[str, str]], list[Figure]] = {}
 
-    def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Store observations of a subject, and send them to the other workers."""
+    def add(self, labels: Mapping[str, str], observed: Sequence[Figure]) -> None:
+        """Store figures of a subject, and send them to the other workers."""
         self.store(labels, observed)
         if self.publish is not None:
             self.publish(_subject_adapter().dump_json((dict(labels), tuple(observed))).decode())
 
-    def store(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Store observations of a subject. They replace those of an earlier attempt at the test."""
+    def store(self, labels: Mapping[str, str], observed: Sequence[Figure]) -> None:
+        """Store figures of a subject. They replace those of an earlier attempt at the test."""
         key = _key(labels)
         self._observed[key] = renewed(self._observed.get(key, ()), observed)
 
-    def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
-        """Observations of the subject with these labels; None if it was not measured."""
+    def peers(self, labels: Mapping[str, str]) -> Sequence[Figure] | None:
+        """Figures of the subject with these labels; None if it was not measured."""
         for text in self.receive() if self.receive is not None else ():
             self.store(*_subject_adapter().validate_json(text))
         return self._observed.get(_key(labels))
 
 
-def renewed(earlier: Sequence[Observation], observed: Sequence[Observation]) -> list[Observation]:
-    """The observations of a subject when further ones are made: these replace earlier ones of the same figure."""
+def renewed(earlier: Sequence[Figure], observed: Sequence[Figure]) -> list[Figure]:
+    """The figures of a subject when further ones are made: these replace earlier ones of the same figure."""
     replaced = {each.key for each in observed}
     return [each for each in earlier if each.key not in replaced] + list(observed)
 
@@ -154,7 +154,7 @@ class SlaCheck:
     def decided(self, outcome: Outcome) -> bool:
         """True if more readings cannot change the verdict: the data decide it, or the rig limits it."""
         limited = _limited_by_rig(outcome)
-        sampled = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
+        sampled = {samples.metric for samples in outcome.samples} | set(outcome.missing)
         sampled |= {f"{slope.metric}_slope" for slope in outcome.slopes}
         return not any(
             verdict.judgement is Judgement.INCONCLUSIVE
@@ -170,7 +170,7 @@ class SlaCheck:
         metrics = {metric for rule in self._rules for metric, _ in rule.require}
         reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
         missing = {metric: why for metric, why in reasons.items() if why}
-        missing |= {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
+        missing |= {name: why for outcome in outcomes for name, why in outcome.missing.items()}
         subject = labels.items()
         observed = _distinct(outcomes)
         rules = rules_about_offload(self._rules, labels, {seen.metric for seen in observed})
@@ -190,7 +190,7 @@ class SlaCheck:
         # Without any figure the test did not pass, even where no rule asks for one.
         empty = [outcomes for outcomes, verdicts in judged if not verdicts and not _distinct(outcomes)]
         missing = [
-            f"{name}: {why}" for outcomes in empty for outcome in outcomes for name, why in unmeasured(outcome).items()
+            f"{name}: {why}" for outcomes in empty for outcome in outcomes for name, why in outcome.missing.items()
         ]
         if missing:
             text = f"nothing could be measured; {'; '.join(dict.fromkeys(missing))}"
@@ -229,16 +229,16 @@ def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
 
     A rate may be limited and its ratio not: the rig disturbs all subjects alike.
     """
-    limited = {(samples.metric, False) for samples in outcome.samples if samples.at_least or samples.at_most}
-    limited |= {(f"{slope.metric}_slope", True) for slope in outcome.slopes if slope.bound_reason}
-    return limited | {(ratio.metric, True) for ratio in outcome.relatives if ratio.bound_reason}
+    limited = {(samples.metric, False) for samples in outcome.samples if samples.why}
+    limited |= {(f"{slope.metric}_slope", True) for slope in outcome.slopes if slope.why}
+    return limited | {(ratio.metric, True) for ratio in outcome.relatives if ratio.why}
 
 
-def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
+def _distinct(outcomes: Sequence[Outcome]) -> list[Figure]:
     # A latency outcome repeats the goals it was taken at.
-    distinct: dict[tuple[str, str, str | None, str], Observation] = {}
-    for observation in (each for outcome in outcomes for each in observations(outcome)):
-        distinct.setdefault(observation.key, observation)
+    distinct: dict[tuple[str, str, str | None, str], Figure] = {}
+    for figure in (each for outcome in outcomes for each in outcome.figures):
+        distinct.setdefault(figure.key, figure)
     return list(distinct.values())
 
 
@@ -276,5 +276,5 @@ def _instead(stranger: object) -> str:
 
 
 @cache
-def _subject_adapter() -> TypeAdapter[tuple[dict[str, str], tuple[Observation, ...]]]:
-    return TypeAdapter(tuple[dict[str, str], tuple[Observation, ...]])
+def _subject_adapter() -> TypeAdapter[tuple[dict[str, str], tuple[Figure, ...]]]:
+    return TypeAdapter(tuple[dict[str, str], tuple[Figure, ...]])

@@ -21,9 +21,9 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
-from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.sla.rules import Rule, Sla
-from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, subject_of
+from pytest_nfvperf.model.sla.verdict import Baseline, Subject, subject_of
 from pytest_nfvperf.session.options import PACK, Options
 from pytest_nfvperf.session.sla_check import renewed
 
@@ -125,17 +125,17 @@ def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
             "nothing was measured in this run, so it is no baseline", file=str(path), key="--nfv-baseline"
         )
     differing = () if run.run is None else differences(run.run.fingerprint, fingerprint)
-    return Baseline(f"the baseline {path.name}", start_text(run), observations_by_subject(run), differing)
+    return Baseline(f"the baseline {path.name}", start_text(run), figures_by_subject(run), differing)
 
 
 def start_text(run: RunEvidence) -> str:
     return datetime.fromtimestamp(run.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def observations_by_subject(run: RunEvidence) -> dict[Subject, list[Observation]]:
+def figures_by_subject(run: RunEvidence) -> dict[Subject, list[Figure]]:
     """All figures of a run by subject. If a test ran more than once, the last figures count."""
-    found: dict[Subject, list[Observation]] = {}
+    found: dict[Subject, list[Figure]] = {}
     for outcome in run.outcomes.values():
         subject = subject_of(outcome.label)
-        found[subject] = renewed(found.get(subject, ()), observations(outcome))
+        found[subject] = renewed(found.get(subject, ()), outcome.figures)
     return found

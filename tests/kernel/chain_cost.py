@@ -20,8 +20,8 @@ from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.figure import Figure, exact
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS, INSTRUCTIONS_PER_PACKET
-from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.links import Crossing
@@ -79,12 +79,12 @@ class InstructionCost:
         """CPU instructions a packet."""
         return self.busy_ns / self.instruction_ns / self.packets
 
-    def observation(self) -> Observation:
+    def figure(self) -> Figure:
         """The figure, as an SLA sees it."""
         rests_on = (
             f"virtual time: {self.busy_ns} ns busy, {self.instruction_ns} ns an instruction, {self.packets} packets"
         )
-        return Observation(INSTRUCTIONS_PER_PACKET, self.instructions_per_packet, INSTRUCTIONS, confidence=rests_on)
+        return exact(INSTRUCTIONS_PER_PACKET, self.instructions_per_packet, INSTRUCTIONS, confidence=rests_on)
 
 
 @dataclass(frozen=True, slots=True)

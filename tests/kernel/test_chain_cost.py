@@ -59,10 +59,10 @@ def measured(journal: Journal, kernel: Kernel, tmp_path: Path) -> Path:
 
 
 def patch_is_flat(costs: dict[tuple[str, int], ChainCost]) -> None:
-    one = [costs["patch", 1].samples[0].observation()]
+    one = [costs["patch", 1].samples[0].figure()]
     for number in BRIDGES:
         labels = {"link": "patch", "bridges": str(number)}
-        seen = [costs["patch", number].samples[0].observation()]
+        seen = [costs["patch", number].samples[0].figure()]
         (verdict,) = judge(parse_sla(SLA).rules, labels, seen, lambda _: one)
         assert verdict.judgement is Judgement.PASS, verdict
 

@@ -56,7 +56,7 @@ def test_chains(study, monkeypatch):
     assert all(now.count("stopped") == len(now) - 1 for now in seen), seen
     assert sum(len(now) == 3 for now in seen) >= len(seen) - 3
     ratios = [each for each in outcomes[1].relatives if each.metric == "forwarding_rate"]
-    unread = [dict(outcome.missing).get("forwarding_rate", "") for outcome in outcomes]
+    unread = [outcome.missing.get("forwarding_rate", "") for outcome in outcomes]
     assert ratios or any(why.startswith("the machine disturbed every window") for why in unread), unread
     assert all(ratio.pairing.blocks >= 4 and 0.5 < ratio.ratio < 2 for ratio in ratios)
 

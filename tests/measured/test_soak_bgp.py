@@ -14,7 +14,6 @@ from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.features.routing.daemons import SessionSampler
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.features.routing.paths import BGP as DAEMONS
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.functional.bgp_support import needs_daemons
@@ -56,6 +55,6 @@ def test_a_session_that_goes_fails_the_soak(victim: str, number: signal.Signals,
     assert (up[0], up[-1]) == (1, 0)
     curves = {curve["name"] for curve in soaking.recorded()["series"] if curve["panel"] == "sessions"}  # type: ignore[attr-defined]
     assert curves == {BGP, BFD}
-    verdicts = judge(load_sla(SLA).rules, LABELS, observations(outcome), lambda _: None, unmeasured(outcome))
+    verdicts = judge(load_sla(SLA).rules, LABELS, outcome.figures, lambda _: None, outcome.missing)
     (flaps,) = (verdict for verdict in verdicts if verdict.metric == "session_flaps")
     assert flaps.judgement is Judgement.FAIL, flaps

@@ -26,7 +26,7 @@ from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.statistics import CONFIDENCE, Relative
+from pytest_nfvperf.model.statistics import CONFIDENCE, Bound, Relative
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Paced
 
@@ -207,12 +207,14 @@ def test_one_reading_in_four_may_be_a_bound_only() -> None:
             for turn in block:
                 number += 1
                 if number % every == 0:
-                    turn[1] = Reading(turn[1].values, "t", {"forwarding_rate": "generator-limited"}, {}, turn[1].paced)
+                    bounds = {"forwarding_rate": (Bound.AT_LEAST, "generator-limited")}
+                    turn[1] = replace(turn[1], evidence="t", bounds=bounds)
         return made
 
     few, many = (comparison_fields("bridges", ["1", "2"], UNITS, BlockReadings(limited(every)))[1] for every in (5, 2))
-    assert few["samples"][0].at_least == ""
-    assert many["samples"][0].at_least == "generator-limited"
+    few_bound, many_bound = few["samples"][0], many["samples"][0]
+    assert (few_bound.bound, few_bound.why) == (Bound.EXACT, "")
+    assert (many_bound.bound, many_bound.why) == (Bound.AT_LEAST, "generator-limited")
     assert many["relatives"][0].high is None
 
 

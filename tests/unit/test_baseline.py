@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.model.evidence.comparison import MACHINE_FACTS, unlike
+from pytest_nfvperf.model.figure import Figure, exact
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, subject_of
+from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Verdict, subject_of
 
 LABELS = {"suite": "throughput", "test": "test_ndr_pdr", "frame_size": "64", "firmware": "22.36"}
-PDR = Observation("pdr", 4e6, "pps", evidence=("trial-7",))
-BITS = Observation("pdr", 4e6 * 512, "bps")
+PDR = exact("pdr", 4e6, "pps", evidence=("trial-7",))
+BITS = exact("pdr", 4e6 * 512, "bps")
 THEN = Baseline("the baseline old", "2026-11-20 09:30", {subject_of(LABELS): [PDR, BITS]})
 
 
 def judged(
-    text: str, now: Observation, baseline: Baseline | None = THEN, labels: Mapping[str, str] = LABELS, at: str = ""
+    text: str, now: Figure, baseline: Baseline | None = THEN, labels: Mapping[str, str] = LABELS, at: str = ""
 ) -> Verdict:
     rule = Rule((), ((now.metric, parse_limit(now.metric, text, at or None)),), "sla.yaml:3: rules[0]")
     (verdict,) = judge([rule], labels, [now], lambda _: None, baseline=baseline)
@@ -33,7 +34,7 @@ def judged(
     ("fps", "judgement", "observed"), [(3.9e6, "PASS", 0.975), (3.8e6, "FAIL", 0.95), (4.4e6, "PASS", 1.1)]
 )
 def test_a_figure_is_judged_as_a_share_of_the_earlier_one(fps: float, judgement: str, observed: float) -> None:
-    verdict = judged(">= 97 % of baseline", replace(PDR, value=fps))
+    verdict = judged(">= 97 % of baseline", exact("pdr", fps, "pps", evidence=PDR.evidence))
     assert verdict.judgement is Judgement[judgement]
     assert verdict.observed == pytest.approx(observed)
     assert verdict.requirement == "pdr >= 97 % of baseline"
@@ -44,7 +45,7 @@ def test_a_figure_is_judged_as_a_share_of_the_earlier_one(fps: float, judgement:
 
 
 def test_a_bound_on_either_side_shows_less() -> None:
-    at_least = replace(PDR, lower_bound=True, bound_reason="the generator's ceiling")
+    at_least = PDR.bounded(high=True, detail="the generator's ceiling")
     assert judged(">= 97 % of baseline", at_least).judgement is Judgement.PASS
     bounded = replace(THEN, observed={subject_of(LABELS): [at_least]})
     verdict = judged(">= 97 % of baseline", PDR, bounded)
@@ -57,11 +58,9 @@ def test_another_firmware_is_what_a_baseline_is_for() -> None:
 
 
 def test_the_load_is_the_same_on_both_sides() -> None:
-    slow, fast = (
-        Observation("latency_p99", ns, "ns", at=at) for ns, at in ((9e4, "90 % of pdr"), (2e4, "10 % of pdr"))
-    )
+    slow, fast = (exact("latency_p99", ns, "ns", at=at) for ns, at in ((9e4, "90 % of pdr"), (2e4, "10 % of pdr")))
     then = replace(THEN, observed={subject_of(LABELS): [slow, fast]})
-    now = replace(fast, value=2.1e4)
+    now = replace(fast, value=2.1e4, low=2.1e4, high=2.1e4)
     verdict = judged("<= 110 % of baseline", now, then, at="10 % of pdr")
     assert (verdict.judgement, verdict.observed) == (Judgement.PASS, pytest.approx(1.05))
 
@@ -80,7 +79,7 @@ def test_the_load_is_the_same_on_both_sides() -> None:
             "the baseline old was measured on another machine (cpu_model: A then, B now)",
         ),
         (
-            replace(THEN, observed={subject_of(LABELS): [Observation("ndr", 4e6, "pps")]}),
+            replace(THEN, observed={subject_of(LABELS): [exact("ndr", 4e6, "pps")]}),
             "the baseline old: pdr was not measured by this test (it measured ndr)",
         ),
         (replace(THEN, observed={subject_of(LABELS): [replace(PDR, value=0.0)]}), "the baseline old has pdr 0"),

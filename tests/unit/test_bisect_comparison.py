@@ -78,12 +78,8 @@ def test_a_testbed_that_broke_is_no_versions_fault(document: dict[str, Any], tmp
     assert str(broken.value) == f"nothing was compared (broken): {TEST}: no engine"
 
 
-def test_a_document_of_version_1_is_read_the_same(document: dict[str, Any], tmp_path: Path) -> None:
-    assert read(document | {"schema": 1}, tmp_path) == read(document, tmp_path)
-
-
 def test_another_schema_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
-    document["schema"] = 3
+    document["schema"] = 2
 
-    with pytest.raises(TestbedError, match="is of schema 3, and only 1 to 2 can be read"):
+    with pytest.raises(TestbedError, match="is of schema 2, and only 3 can be read"):
         read(document, tmp_path)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.search import COARSE_WIDTH, coarse_note, goals_worth_searching
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.windows import SelectedWindows
 
@@ -24,7 +25,7 @@ def test_a_search_is_coarse_where_hardly_a_window_was_undisturbed() -> None:
     goals = goals_worth_searching(QUICK.goals, trials(3, 0, 9))
     assert [goal.name for goal in goals] == ["ndr", "pdr"]
     assert {(goal.relative_width, goal.duration_sum_s) for goal in goals} == {(COARSE_WIDTH, QUICK.duration_sum_s / 2)}
-    found = [GoalOutcome(goal, SearchStatus.FOUND, load_fps=1_000_000) for goal in goals]
+    found = [SearchedGoal(goal, SearchStatus.FOUND, load_fps=1_000_000) for goal in goals]
     assert coarse_note(found, QUICK.goals) == (
         "searched to 2 % only: the machine disturbed nearly all of the trials before",
     )
@@ -36,7 +37,7 @@ def test_a_search_is_coarse_where_hardly_a_window_was_undisturbed() -> None:
 def test_it_is_as_fine_as_was_asked_where_the_machine_lets_it(so_far: list[Any]) -> None:
     goals = goals_worth_searching(QUICK.goals, so_far)
     assert goals == QUICK.goals
-    assert coarse_note([GoalOutcome(goal, SearchStatus.FOUND) for goal in goals], QUICK.goals) == ()
+    assert coarse_note([SearchedGoal(goal, SearchStatus.FOUND) for goal in goals], QUICK.goals) == ()
 
 
 def test_who_asks_for_a_coarser_search_gets_it() -> None:

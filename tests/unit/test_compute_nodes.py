@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.measure.validity import counter_deltas
+from pytest_nfvperf.model.figure import Why, exact
 from pytest_nfvperf.model.measure.cpu_account import as_bound, node_labels, shares_cpus
 from pytest_nfvperf.model.measure.ledger import (
     CounterSnapshot,
@@ -18,7 +19,6 @@ from pytest_nfvperf.model.measure.ledger import (
     off_node,
     on_node,
 )
-from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, node_cpus, with_nodes
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
@@ -213,10 +213,10 @@ def test_rates_of_nodes_that_share_cpus_are_at_least_and_costs_at_most():
     assert shares_cpus(node_labels(vm_to_vm(), short))
     assert not shares_cpus(node_labels(vm_to_vm(), DatapathInfo("dpdk", "3", None, "")))
     assert node_labels(phy2phy(), DatapathInfo("dpdk", "3", None, "")) == {}
-    rate, time = as_bound(Observation("forwarding_rate", 1e6, "pps")), as_bound(Observation("packet_time", 9.0, "ns"))
-    assert (rate.lower_bound, rate.upper_bound, rate.bound_reason) == (True, False, "the nodes share CPUs")
-    assert (time.lower_bound, time.upper_bound) == (False, True)
-    share = Observation("offloaded_flows", 1.0, "ratio")
+    rate, time = as_bound(exact("forwarding_rate", 1e6, "pps")), as_bound(exact("packet_time", 9.0, "ns"))
+    assert (rate.low, rate.high, rate.why, rate.detail) == (1e6, None, (Why.SHARED_CPUS,), "the nodes share CPUs")
+    assert (time.low, time.high) == (None, 9.0)
+    share = exact("offloaded_flows", 1.0, "ratio")
     assert as_bound(share) is share
 
 

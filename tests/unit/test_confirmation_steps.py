@@ -7,9 +7,10 @@ from dataclasses import replace
 from test_search_algorithms import NDR, PDR, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.measurer import LoadMeasurer
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import SearchStatus
 
 
 def test_a_load_that_never_holds_is_tried_in_fine_steps_for_some_time_only() -> None:
@@ -39,9 +40,9 @@ class SpoilsFirst(FakeGenerator):
         return super().run_trial(spec)
 
 
-def _confirmed(measurer: LoadMeasurer) -> tuple[GoalOutcome, list[float]]:
+def _confirmed(measurer: LoadMeasurer) -> tuple[SearchedGoal, list[float]]:
     """What becomes of 5 Mpps, and the loads that were tried for it."""
-    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=5_000_000)
     confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
     return confirmed, [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
 
@@ -102,7 +103,7 @@ def test_no_load_is_tried_again_that_a_valid_trial_refuted() -> None:
 
 def test_a_tolerant_goal_is_tried_again_too_before_the_strict_ones_load_is_reported_for_it() -> None:
     measurer = measurer_on(SpoilsFirst(4.1e6))
-    found = [GoalOutcome(NDR, SearchStatus.FOUND, 4_000_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_100_000)]
+    found = [SearchedGoal(NDR, SearchStatus.FOUND, 4_000_000), SearchedGoal(PDR, SearchStatus.FOUND, 4_100_000)]
     ndr, pdr = ConfirmationSearch(measurer, 5.0).confirm_all(found)
 
     assert ndr.confirmation is not None

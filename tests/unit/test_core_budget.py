@@ -5,19 +5,21 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.config.sla_file import parse_limit
-from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.figure import exact
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule, budget_of, within
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation
+from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.statistics import Samples
+from tests.outcomes import measured
 
 PASS, FAIL, OPEN = Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE
 
 
 def outcome(cores: int, mpps: float = 5.0, **labels: str) -> Outcome:
     samples = Samples("forwarding_rate", "pps", (mpps * 1e6,) * 6, ("t1",))
-    return Outcome(tuple(sorted(labels.items())), "frmol", 64.0, 1, samples=(samples,), cores=cores)
+    labelled = tuple(sorted(labels.items()))
+    return measured(Outcome(labelled, "frmol", 64.0, 1, samples=(samples,), cores=cores))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def outcome(cores: int, mpps: float = 5.0, **labels: str) -> Outcome:
 )
 def test_a_verdict_at_two_cores(cores: int, labels: dict[str, str], limit: str, judgement: Judgement) -> None:
     rule = Rule((), (("forwarding_rate", parse_limit("forwarding_rate", limit, "2 cores")),), "sla.yaml:3")
-    (verdict,) = judge((rule,), labels, observations(outcome(cores, **labels)), lambda _: None)
+    (verdict,) = judge((rule,), labels, outcome(cores, **labels).figures, lambda _: None)
     assert verdict.judgement is judgement
     assert verdict.requirement == f"forwarding_rate {limit} at 2 cores"
 
@@ -50,8 +52,8 @@ def test_a_verdict_at_two_cores(cores: int, labels: dict[str, str], limit: str, 
     ],
 )
 def test_the_reason_names_both_numbers(cores: int, text: str) -> None:
-    seen = within(Observation("ndr", 1.0, "pps", cores=cores), 2)
-    assert (seen if isinstance(seen, str) else seen.bound_reason) == text
+    seen = within(exact("ndr", 1.0, "pps", cores=cores), 2)
+    assert (seen if isinstance(seen, str) else seen.detail) == text
 
 
 @pytest.mark.parametrize(("text", "cores"), [("2 cores", 2), ("1  core", 1), ("0 cores", None), ("2 Mpps", None)])

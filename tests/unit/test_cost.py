@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.measure.confirmation import cost_of
 from pytest_nfvperf.measure.trials import Trial, trial_cost
-from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, SearchStatus
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
 
@@ -30,7 +31,7 @@ def test_cycles_a_packet_are_a_cost_at_saturation_only(saturating: bool, cycles:
 def test_a_search_has_the_cycles_of_its_plateau_and_the_rest_of_its_confirmation() -> None:
     trials = [trial("trial-1", saturating=True), trial("trial-2", saturating=False)]
     held = Confirmation("trial-2", 1000, 1.0, 0.0, True, 1000)
-    goals = [GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 1000, confirmation=held)]
+    goals = [SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 1000, confirmation=held)]
     plateau = PlateauPoint("trial-1", 2000.0, 1990.0, 2010.0, 40)
     cost = cost_of(goals, trials, [plateau])
     assert cost is not None

@@ -12,20 +12,27 @@ from test_searches_by_windows import CAPACITY, OnASharedHost
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.features.history.series import measured
-from pytest_nfvperf.measure.load_series import latency_point, loss_point, with_trials
+from pytest_nfvperf.features.history.series import measured as in_history
+from pytest_nfvperf.measure.bounds import PlateauPoint, completed, latency_figures
+from pytest_nfvperf.measure.load_series import (
+    DELIVERIES,
+    latency_missing,
+    latency_point,
+    loss_of_trial,
+    with_trials,
+)
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine, Loss
-from pytest_nfvperf.model.measure.observe import DELIVERIES, observation, observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge, judge_defaults
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
+from tests.outcomes import measured
 
 ANY = "loss_ratio: '<= 100 %'"
 JUDGED = [metric for metric in DELIVERIES if metric != "reordered_ratio"]
@@ -33,9 +40,17 @@ JUDGED = [metric for metric in DELIVERIES if metric != "reordered_ratio"]
 
 def fixed_load(trial: Trial, traffic: Any = None) -> Outcome:
     """As search.loss_at makes it."""
-    latency = (latency_point("a load", trial),)
-    outcome = Outcome((), "fixed-load", 64, 2, (), (loss_point(trial),), latency, trials=(trial.id,))
-    return with_trials(outcome, traffic, [trial])
+    point, why = latency_point("a load", trial)
+    loss = loss_of_trial(trial)
+    outcome = Outcome(
+        *((), "fixed-load", 64, 2),
+        figures=(*loss.figures(), *latency_figures(point)),
+        missing=loss.missing() | latency_missing(point, why),
+        loss_curve=(loss.point,),
+        latency=(point,),
+        trials=(trial.id,),
+    )
+    return completed(with_trials(outcome, traffic, [trial]))
 
 
 def trial_on(traffic: Any = None, load_fps: float = 1e6, **rig: Any) -> Trial:
@@ -47,8 +62,8 @@ def trial_on(traffic: Any = None, load_fps: float = 1e6, **rig: Any) -> Trial:
 def failed(outcome: Outcome, *require: str, where: str = "") -> list[Verdict]:
     """What an SLA fails, as the fixture sla judges it."""
     text = "".join(f"  - require: {{{one}}}\n" + (f"    where: {{{where}}}\n" if where else "") for one in require)
-    observed = observations(outcome)
-    found = judge(parse_sla(f"schema: 1\nrules:\n{text}").rules, {}, observed, lambda _: None, unmeasured(outcome))
+    observed = outcome.figures
+    found = judge(parse_sla(f"schema: 1\nrules:\n{text}").rules, {}, observed, lambda _: None, outcome.missing)
     return [each for each in (*found, *judge_defaults(found, {}, observed)) if each.judgement is not Judgement.PASS]
 
 
@@ -66,9 +81,9 @@ def test_what_a_datapath_may_not_do_fails_by_itself(metric: str) -> None:
 def test_nothing_fails_a_dut_that_delivers_and_an_sla_can_ask_for_each(metric: str) -> None:
     outcome = fixed_load(trial_on())
     assert failed(outcome, ANY, f"{metric}: '<= 0'") == []
-    assert observation(outcome, metric, "ratio").value == 0
+    assert outcome.figure(metric, "ratio").value == 0
     assert not any(
-        figure.metric == metric for each in measured({frozenset(): observations(outcome)}) for figure in each.figures
+        figure.metric == metric for each in in_history({frozenset(): outcome.figures}) for figure in each.figures
     )
 
 
@@ -88,14 +103,14 @@ def test_reordering_is_judged_where_a_rule_asks() -> None:
 
 
 def test_nobody_judges_a_delivery_where_no_rule_judges_anything() -> None:
-    observed = observations(fixed_load(trial_on(wrong={"duplicated": 1.0})))
+    observed = fixed_load(trial_on(wrong={"duplicated": 1.0})).figures
     assert list(judge_defaults((), {}, observed)) == []
 
 
 @pytest.mark.parametrize("metric", DELIVERIES)
 def test_what_a_generator_does_not_count_is_missing_and_fails_nothing(metric: str) -> None:
     outcome = fixed_load(trial_on(wrong={DELIVERIES[metric]: None}))
-    assert observation(outcome, metric, "ratio") is None
+    assert outcome.figure(metric, "ratio") is None
     assert failed(outcome, ANY) == []
     (verdict,) = failed(outcome, f"{metric}: '<= 0'")
     assert verdict.judgement is Judgement.INCONCLUSIVE
@@ -151,8 +166,8 @@ def test_of_a_search_the_confirmation_decides_and_its_steps_are_not_invalid(copi
     overload = measurer.attempt(0.5, 8e6, "forwarding rate", saturating=True)
     assert overload.result.counts[0].duplicated
     confirmed = replace(found, confirmation=Confirmation(trial.id, found.load_fps, 1.0, 0.0, passed=True))
-    plateaus = (PlateauPoint(overload.id, 4e6, 4e6, 4e6, 50),)
-    outcome = Outcome((), "mlrsearch", 64, 2, (confirmed,), plateaus=plateaus)
+    plateau = PlateauPoint(overload.id, 4e6, 4e6, 4e6, 50)
+    outcome = measured(Outcome((), "mlrsearch", 64, 2), confirmed, plateaus=[plateau])
     outcome = with_trials(outcome, measurer.traffic, measurer.trials)
     found_wrong = failed(outcome, "ndr: '>= 3 Mpps'")
     assert [verdict.metric for verdict in found_wrong] == ["duplicated_ratio"] * fails
@@ -167,7 +182,7 @@ def test_what_the_dut_counted_stands_beside_each_verdict_on_the_trial() -> None:
     text = f"conntrack_full 8,313 in {trial.id}: the connection table was full"
     assert outcome.dut_counted == (text,)
     (verdict, *_) = judge(
-        parse_sla(f"schema: 1\nrules:\n  - require: {{{ANY}}}\n").rules, {}, observations(outcome), lambda _: None
+        parse_sla(f"schema: 1\nrules:\n  - require: {{{ANY}}}\n").rules, {}, outcome.figures, lambda _: None
     )
     assert verdict.judgement is Judgement.PASS
     assert verdict.confidence.endswith(f"; the DUT counted {text}")

@@ -9,6 +9,7 @@ import pytest
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings
 from pytest_nfvperf.measure.comparison_fields import FEWEST_UNDISTURBED, comparison_fields
 from pytest_nfvperf.model.measure.outcome import Reading
+from pytest_nfvperf.model.statistics import Bound
 
 UNITS = {"forwarding_rate": "pps", "cycles_per_packet": "cycles"}
 DISTURBED = {"forwarding_rate": "every window was disturbed"}
@@ -49,10 +50,12 @@ def test_whole_trials_of_all_are_compared_where_one_subject_was_disturbed(undist
     assert baseline["samples"][0].values[0] == pytest.approx(1.8e6), "of the baseline, too"
     assert len(vxlan["samples"][0].values) == ROUNDS
     assert 0.45 < ratio.low < 0.5 < ratio.high < 0.55
-    assert ratio.bound_reason == ""
-    assert vxlan["missing"] == ()
-    assert "the machine disturbed" in vxlan["samples"][0].at_least, "what it did not let the DUT show is not known"
-    assert vxlan["samples"][1].at_least == "", "cycles are counted, whatever the machine did"
+    assert ratio.why == ""
+    assert vxlan["missing"] == {}
+    rate, cycles = vxlan["samples"]
+    assert rate.bound is Bound.AT_LEAST, "what it did not let the DUT show is not known"
+    assert "the machine disturbed" in rate.why
+    assert (cycles.bound, cycles.why) == (Bound.EXACT, ""), "cycles are counted, whatever the machine did"
     note = ("the machine disturbed most readings from end to end: values are of whole trials",)
     assert baseline["notes"] == vxlan["notes"] == note
 
@@ -71,14 +74,14 @@ def test_bounds_that_the_machine_slowed_differently_have_no_ratio(slowdowns: tup
     baseline, own = (readings_of(rate, 0, slowdown=each) for rate, each in zip((2e6, 1e6), slowdowns, strict=True))
     ratio = found([baseline, own])[1]["relatives"][0]
     assert (ratio.low, ratio.high) == (0.0, None)
-    assert "did not slow both alike" in ratio.bound_reason
+    assert "did not slow both alike" in ratio.why
 
 
 def test_what_no_reading_tells_of_the_whole_trial_is_missing_with_the_reason() -> None:
     bare = [Reading({"cycles_per_packet": 300.0}, f"trial-{number}", missing=DISTURBED) for number in range(ROUNDS)]
     _, vxlan = found([readings_of(2e6, ROUNDS), bare])
     assert [each.metric for each in vxlan["samples"]] == ["cycles_per_packet"]
-    assert vxlan["missing"] == (("forwarding_rate", "every window was disturbed"),)
+    assert vxlan["missing"] == DISTURBED
     assert vxlan["notes"] == ()
 
 
@@ -94,5 +97,7 @@ def test_in_turns_a_ratio_stands_though_no_reading_of_a_subject_was_undisturbed(
     assert ratio.low == pytest.approx(ratio.high) == pytest.approx(0.5)
     whole = undisturbed < FEWEST_UNDISTURBED
     assert rate.values[0] == pytest.approx(0.9e6 if whole else 1e6)
-    assert bool(rate.at_least) == bool(of_baseline["samples"][0].at_least) == bool(of_subject["notes"]) == whole
-    assert of_subject["missing"] == ()
+    for each in (rate, of_baseline["samples"][0]):
+        assert each.bound is (Bound.AT_LEAST if whole else Bound.EXACT)
+    assert bool(of_subject["notes"]) == whole
+    assert of_subject["missing"] == {}

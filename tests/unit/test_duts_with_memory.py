@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.measure.load_series import loss_point
+from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.traffic.policy import POLICY
@@ -110,7 +110,8 @@ def truth(made: dict[str, float], windows: int, share: float = 1.0) -> float:
 
 
 def verdict(rows: list[Row], limit: float) -> Judgement:
-    outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(loss_point(trial_of(rows)),))
+    found = loss_of_trial(trial_of(rows))
+    outcome = Outcome((), "fixed-load", 64.0, 1, figures=tuple(found.figures()), missing=found.missing())
     return judged(outcome, "loss_ratio", f"'<= {limit * 100:g} %'")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.schema import parse_line
-from pytest_nfvperf.model.evidence.records import RENAMED_KEYS, RecordKind
+from pytest_nfvperf.model.evidence.records import RecordKind
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]
@@ -32,11 +32,6 @@ def test_the_line_is_evidence() -> None:
 def test_every_kind_is_explained() -> None:
     kinds = PAGE.partition("## Kinds")[2].partition("## Trials")[0]
     assert re.findall(r"^\| `(\w+)` \|", kinds, re.MULTILINE) == [str(kind) for kind in RecordKind]
-
-
-def test_every_renamed_key_is_in_the_table() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (`.*`) \|$", PAGE.partition("## Renamed keys")[2], re.MULTILINE)
-    assert rows == [(key.old, key.new, ", ".join(f"`{kind}`" for kind in key.kinds)) for key in RENAMED_KEYS]
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,10 @@ from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunFate
-from pytest_nfvperf.model.evidence.records import RENAMED_KEYS, STEPS, AttachmentData, Record, make_record
+from pytest_nfvperf.model.evidence.records import STEPS, AttachmentData, Record, make_record
+from pytest_nfvperf.model.figure import Why
 from tests.sample_run import SampleRun, small_run
+from tools import upgrade_evidence
 
 
 def note(number: int, text: str = "") -> Record:
@@ -107,51 +109,41 @@ def test_a_line_that_is_being_written_is_no_kill(tmp_path: Path) -> None:
 
 def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "evidence.jsonl"
-    path.write_text('{"schema": 1, "kind": "trial"}\n')
+    path.write_text('{"schema": 3, "kind": "trial"}\n')
     with pytest.raises(
         ConfigError, match=r"evidence\.jsonl: line 1: not an evidence record of this version: trial\.id"
     ):
         read_run(path)
 
 
-def test_a_newer_schema_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_another_schema_version_is_refused(tmp_path: Path, version: int) -> None:
     path = tmp_path / "evidence.jsonl"
-    path.write_text(json.dumps(note(1).to_json() | {"schema": 3}) + "\n")
-    with pytest.raises(ConfigError, match="schema: Input should be 2"):
+    path.write_text(json.dumps(note(1).to_json() | {"schema": version}) + "\n")
+    with pytest.raises(ConfigError, match=r"schema: Input should be 3; `python -m tools\.upgrade_evidence` in a clone"):
         read_run(path)
 
 
-OLD_AND_NEW = Path(__file__).parents[1] / "data/evidence"
-"""The same records as version 1 and as version 2 wrote them."""
+VERSION_2 = Path(__file__).parents[1] / "data/evidence/version-2.jsonl"
 
 
-def test_a_file_of_version_1_is_read_as_its_version_2_form() -> None:
-    old, new = (read_run(OLD_AND_NEW / f"version-{version}.jsonl") for version in (1, 2))
+def test_a_rewritten_file_of_version_2_has_the_figures_that_its_outcomes_had(tmp_path: Path) -> None:
+    shutil.copy(VERSION_2, tmp_path / "evidence.jsonl")
+    assert upgrade_evidence.main([str(tmp_path)]) == 0
 
-    assert old.tests == {name: replace(test, file="version-1.jsonl") for name, test in new.tests.items()}
-    (test,) = old.tests.values()
+    run = read_run(tmp_path)
+    (test,) = run.tests.values()
     assert test.data.parameters == {"ways": "both", "spoiled": "no"}, "names of the user's are not ours to change"
     (soak,), (outcome,), (stream,) = (records.values() for records in (test.soaks, test.outcomes, test.streams))
     assert (soak.soak.disturbed_count, soak.soak.disturbed[0].start_s) == (1, 20.0)
-    assert outcome.goals[0].disturbed == "the rig let nothing be confirmed at 5.00 Mpps"
     assert stream.result.directions[0].direction == "forward"
-
-
-def test_every_renamed_key_is_in_the_file_of_version_1_in_each_of_its_kinds() -> None:
-    old, new = ((OLD_AND_NEW / f"version-{version}.jsonl").read_text().splitlines() for version in (1, 2))
-    for key in RENAMED_KEYS:
-        for kind in key.kinds:
-            (before,), (after,) = ([line for line in lines if f'"kind":"{kind}"' in line] for lines in (old, new))
-            assert (f'"{key.old}":' in before, f'"{key.new}":' in after) == (True, True), (kind, key)
-            assert f'"{key.old}":' not in after
-
-
-def test_old_lines_are_read_whatever_the_order_of_their_keys(tmp_path: Path) -> None:
-    """As jq -S writes them."""
-    lines = (OLD_AND_NEW / "version-1.jsonl").read_text().splitlines()
-    path = tmp_path / "version-2.jsonl"
-    path.write_text("".join(json.dumps(json.loads(line), sort_keys=True, indent=None) + "\n" for line in lines))
-    assert read_run(path).tests == read_run(OLD_AND_NEW / "version-2.jsonl").tests
+    ndr = outcome.figure("ndr", "pps")
+    assert ndr is not None
+    assert (ndr.value, ndr.low, ndr.high, ndr.why) == (4e6, 4e6, 4.02e6, (Why.DISTURBED,))
+    assert ndr.detail == "the rig let nothing be confirmed at 5.00 Mpps"
+    values = {each.metric: each.value for each in outcome.figures if each.at == "1000000 pps"}
+    assert values == {"lost_frames": 7, "loss_ratio": 7 / 118e6}
+    assert outcome.missing["latency_p99"] == "3 trials in a row were invalid"
 
 
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_a_report_of_a_run_that_did_not_finish_is_none():
 
 def test_instructions_are_busy_time_over_the_time_of_one():
     cost = InstructionCost(packets=5000, busy_ns=74_815_000, instruction_ns=2)
-    seen = cost.observation()
+    seen = cost.figure()
     assert seen.value == pytest.approx(7481.5)
     assert (seen.metric, seen.unit) == ("instructions_per_packet", "instructions")
     assert seen.confidence == "virtual time: 74815000 ns busy, 2 ns an instruction, 5000 packets"

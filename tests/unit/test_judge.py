@@ -10,14 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.sla_file import parse_limit, parse_sla
+from pytest_nfvperf.model.figure import Figure, exact
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Limit, Rule
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict, worst
-from pytest_nfvperf.model.statistics import Relative
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
+from pytest_nfvperf.model.statistics import Bound, Relative
 
 LABELS = {"suite": "throughput", "topology": "phy2phy", "frame_size": "64", "bridges": "3"}
-NDR = Observation("ndr", 4.2e6, "pps", confidence="confirmed by 5 s", evidence=("trial-7",))
 PASS, FAIL, INCONCLUSIVE = Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE
+
+
+def ndr(value: float = 4.2e6, unit: str = "pps", *, at_least: str = "", at_most: str = "", **more) -> Figure:
+    """An NDR; ``at_least``, ``at_most``: why it is such a bound."""
+    seen = exact("ndr", value, unit, **{"confidence": "confirmed by 5 s", "evidence": ("trial-7",), **more})
+    return seen.bounded(low=bool(at_most), high=bool(at_least), detail=at_least or at_most)
+
+
+NDR = ndr()
 
 
 def nobody(_labels):
@@ -52,7 +61,7 @@ def test_fail_has_a_negative_margin():
 
 
 def test_smaller_is_better_for_latency():
-    seen = [Observation("latency_p99", 80_000.0, "ns", at="50 % of pdr")]
+    seen = [exact("latency_p99", 80_000.0, "ns", at="50 % of pdr")]
     verdict = judged("latency_p99", "<= 100 us", seen, at="50 % of pdr")
     assert (verdict.judgement, verdict.margin) == (PASS, pytest.approx(0.2))
     assert verdict.requirement == "latency_p99 <= 100 us at 50 % of pdr"
@@ -69,7 +78,7 @@ def test_smaller_is_better_for_latency():
 )  # fmt: skip
 def test_operators_at_the_limit(operator, observed, judgement):
     """Equality holds up to the rounding of a unit conversion, and no further."""
-    assert judged("ndr", f"{operator} 4 Mpps", [replace(NDR, value=observed)]).judgement is judgement
+    assert judged("ndr", f"{operator} 4 Mpps", [ndr(observed)]).judgement is judgement
 
 
 @pytest.mark.parametrize(
@@ -89,7 +98,7 @@ def test_operators_at_the_limit(operator, observed, judgement):
 )
 def test_bounds(bound, text, judgement, beyond):
     words, why = {"lower": ("at least", "generator-limited"), "upper": ("at most", "confirmation lost frames")}[bound]
-    seen = replace(NDR, lower_bound=bound == "lower", upper_bound=bound == "upper", bound_reason=why)
+    seen = NDR.bounded(low=bound == "upper", high=bound == "lower", detail=why)
     reason = f"{words} 4.20 Mpps: {why}{beyond}"
     verdict = judged("ndr", text, [seen])
     assert (verdict.judgement, verdict.reason) == (judgement, reason)
@@ -98,7 +107,7 @@ def test_bounds(bound, text, judgement, beyond):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("operator", [">=", "<=", ">", "<", "=="])
 def test_what_is_no_figure_never_passes(value, operator):
-    verdict = judged("ndr", f"{operator} 4 Mpps", [replace(NDR, value=value)])
+    verdict = judged("ndr", f"{operator} 4 Mpps", [ndr(value)])
     assert verdict.judgement is INCONCLUSIVE
     assert verdict.reason == f"ndr is {value}: not a figure"
     assert (verdict.observed, verdict.margin) == (None, None)
@@ -120,7 +129,7 @@ def test_why_it_has_no_figure():
 
 
 def test_a_limit_is_held_against_its_own_unit():
-    seen = [NDR, replace(NDR, value=2.15e9, unit="bps"), replace(NDR, value=0.9, unit="line_ratio")]
+    seen = [NDR, ndr(2.15e9, "bps"), ndr(0.9, "line_ratio")]
     assert judged("ndr", ">= 2 Gbps", seen).reason == "2.15 Gbps"
     verdict = judged("ndr", ">= 95 % of line rate", seen)
     assert (verdict.judgement, verdict.reason) == (FAIL, "90 % of line rate")
@@ -135,11 +144,11 @@ def test_no_line_rate_to_be_a_share_of():
 @pytest.mark.parametrize(
     ("text", "bound", "judgement", "margin"),
     [
-        (">= 5 Mpps", {"lower_bound": True}, INCONCLUSIVE, None),
-        (">= 4 Mpps", {"upper_bound": True}, INCONCLUSIVE, None),
-        (">= 4 Mpps", {"low": 3.9e6, "high": math.inf, "value": 3.9e6}, INCONCLUSIVE, None),
-        (">= 4 Mpps", {"lower_bound": True}, PASS, 0.05),
-        (">= 5 Mpps", {"upper_bound": True}, FAIL, -0.16),
+        (">= 5 Mpps", {"high": None}, INCONCLUSIVE, None),
+        (">= 4 Mpps", {"low": None}, INCONCLUSIVE, None),
+        (">= 4 Mpps", {"low": 3.9e6, "high": None, "value": 3.9e6}, INCONCLUSIVE, None),
+        (">= 4 Mpps", {"high": None}, PASS, 0.05),
+        (">= 5 Mpps", {"low": None}, FAIL, -0.16),
         (">= 4 Mpps", {"low": 3.9e6, "high": 4.3e6}, INCONCLUSIVE, 0.05),
     ],
 )
@@ -150,8 +159,8 @@ def test_a_bound_that_does_not_decide_has_no_margin(text, bound, judgement, marg
 
 def test_loads_are_found_by_name():
     seen = [
-        Observation("loss_ratio", 0.1, "ratio", at="8000000 pps"),
-        Observation("loss_ratio", 0.0, "ratio", at="4000100 pps", confidence="0 lost of 8,000,200"),
+        exact("loss_ratio", 0.1, "ratio", at="8000000 pps"),
+        exact("loss_ratio", 0.0, "ratio", at="4000100 pps", confidence="0 lost of 8,000,200"),
     ]
     verdict = judged("loss_ratio", "<= 0", seen, at="4 Mpps")
     assert (verdict.judgement, verdict.margin, verdict.confidence) == (PASS, None, "0 lost of 8,000,200")
@@ -180,16 +189,16 @@ def relation(mine, theirs, text=">= 95 % of {bridges: 1}"):
 
 
 def test_relation():
-    verdict = relation([NDR], [replace(NDR, value=4.0e6, evidence=("trial-2",))])
+    verdict = relation([NDR], [ndr(4.0e6, evidence=("trial-2",))])
     assert (verdict.judgement, verdict.observed, verdict.limit) == (PASS, pytest.approx(1.05), 0.95)
     assert verdict.reason == "105 % (4.20 Mpps against 4.00 Mpps)"
     assert verdict.evidence == ("trial-7", "trial-2")
-    verdict = relation([NDR], [replace(NDR, value=6.0e6)])
+    verdict = relation([NDR], [ndr(6.0e6)])
     assert (verdict.judgement, verdict.margin) == (FAIL, pytest.approx(0.7 / 0.95 - 1))
 
 
 def test_relation_at_exactly_the_limit():
-    assert relation([replace(NDR, value=0.95 * 4231117)], [replace(NDR, value=4231117)]).judgement is PASS
+    assert relation([ndr(0.95 * 4231117)], [ndr(4231117)]).judgement is PASS
 
 
 @pytest.mark.parametrize(
@@ -197,8 +206,8 @@ def test_relation_at_exactly_the_limit():
     [
         (None, "baseline bridges 1 was not measured in this run"),
         ([], "baseline bridges 1: ndr was not measured by this test (it measured nothing)"),
-        ([replace(NDR, value=0.0)], "baseline bridges 1 has ndr 0"),
-        ([replace(NDR, value=math.nan)], "baseline bridges 1 has ndr nan"),
+        ([ndr(0.0)], "baseline bridges 1 has ndr 0"),
+        ([ndr(math.nan)], "baseline bridges 1 has ndr nan"),
     ],
 )
 def test_relation_without_a_baseline(theirs, reason):
@@ -207,12 +216,12 @@ def test_relation_without_a_baseline(theirs, reason):
 
 
 def test_relation_to_a_figure_below_one():
-    verdict = relation([replace(NDR, value=0.4)], [replace(NDR, value=0.5)])
+    verdict = relation([ndr(0.4)], [ndr(0.5)])
     assert (verdict.judgement, verdict.observed) == (FAIL, pytest.approx(0.8))
 
 
-LOWER = {"lower_bound": True, "bound_reason": "generator-limited"}
-UPPER = {"upper_bound": True, "bound_reason": "confirmation failed"}
+LOWER = {"at_least": "generator-limited"}
+UPPER = {"at_most": "confirmation failed"}
 
 
 @pytest.mark.parametrize(
@@ -233,11 +242,11 @@ UPPER = {"upper_bound": True, "bound_reason": "confirmation failed"}
     ],
 )
 def test_relation_of_bounds(mine, theirs, text, judgement):
-    assert relation([replace(NDR, **mine)], [replace(NDR, **theirs)], text).judgement is judgement
+    assert relation([ndr(**mine)], [ndr(**theirs)], text).judgement is judgement
 
 
 def test_relation_of_bounds_says_whose():
-    verdict = relation([NDR], [replace(NDR, value=4e6, **LOWER)])
+    verdict = relation([NDR], [ndr(4e6, **LOWER)])
     assert verdict.reason == (
         "at most 105 % (4.20 Mpps against at least 4.00 Mpps): baseline: generator-limited; "
         "says nothing about >= 95 %; a faster generator would resolve it: more CPUs for it, "
@@ -280,7 +289,7 @@ TRUTH = {">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, ">": lambda a, b:
 def test_a_verdict_is_never_wrong_about_the_truth(value, limit, operator, bound, off):
     """Whatever the true value is that a bound allows, PASS means it meets the limit and FAIL that it does not."""
     truth = {"exact": value, "lower": value + off, "upper": max(0.0, value - off)}[bound]
-    seen = Observation("ndr", value, "pps", lower_bound=bound == "lower", upper_bound=bound == "upper")
+    seen = exact("ndr", value, "pps").bounded(low=bound == "upper", high=bound == "lower")
     rule = Rule((), (("ndr", Limit(operator, limit, "pps", "")),), "")
     (verdict,) = judge([rule], {}, [seen], nobody)
     if math.isclose(truth, limit, rel_tol=1e-8) or math.isclose(value, limit, rel_tol=1e-8):
@@ -295,9 +304,7 @@ RATIO = Relative("forwarding_rate", (("bridges", "1"),), 0.97, 0.96, 0.98, 0.984
 
 
 def on_ratio(text, ratio=RATIO, **labels):
-    seen = Observation(
-        "forwarding_rate", 3.9e6, "pps", evidence=tuple("abcde"), low=3.8e6, high=4e6, relatives=(ratio,)
-    )
+    seen = Figure("forwarding_rate", 3.9e6, "pps", 3.8e6, 4e6, evidence=tuple("abcde"), relatives=(ratio,))
     rule = Rule((), (("forwarding_rate", parse_limit("forwarding_rate", text)),), "r")
     (verdict,) = judge([rule], LABELS | labels, [seen], lambda _: None)
     return verdict
@@ -317,13 +324,13 @@ def on_ratio(text, ratio=RATIO, **labels):
         (">= 96.5 % of {bridges: 1, topology: phy2phy}", RATIO, INCONCLUSIVE, "97 % (96 %"),
         (
             ">= 95 % of {bridges: 1}",
-            replace(RATIO, low=0.0, bound_reason="baseline: generator-limited"),
+            replace(RATIO, low=0.0, why="baseline: generator-limited"),
             INCONCLUSIVE,
             "97 % (0 % .. 98 %): baseline: generator-limited; says nothing about >= 95 %",
         ),
         (
             ">= 95 % of {bridges: 1}",
-            replace(RATIO, high=None, bound_reason="generator-limited"),
+            replace(RATIO, high=None, why="generator-limited"),
             PASS,
             "(96 % .. more)",
         ),
@@ -349,7 +356,7 @@ def test_the_baseline_is_all_of_itself():
 
 
 def test_a_sampled_figure_is_judged_by_the_interval_of_its_median():
-    seen = [Observation("forwarding_rate", 3.9e6, "pps", low=3.8e6, high=4e6)]
+    seen = [Figure("forwarding_rate", 3.9e6, "pps", 3.8e6, 4e6)]
     assert judged("forwarding_rate", ">= 3.7 Mpps", seen).judgement is PASS
     assert judged("forwarding_rate", ">= 4.1 Mpps", seen).judgement is FAIL
     verdict = judged("forwarding_rate", ">= 3.85 Mpps", seen)
@@ -358,7 +365,7 @@ def test_a_sampled_figure_is_judged_by_the_interval_of_its_median():
 
 
 def test_a_negative_slope_meets_a_negative_limit():
-    seen = [Observation("forwarding_rate_slope", -0.002, "ratio", low=-0.004, high=-0.001)]
+    seen = [Figure("forwarding_rate_slope", -0.002, "ratio", -0.004, -0.001)]
     assert judged("forwarding_rate_slope", ">= -0.5 %", seen).judgement is PASS
     assert judged("forwarding_rate_slope", ">= 0 %", seen).judgement is FAIL
 
@@ -368,15 +375,15 @@ def test_a_negative_slope_meets_a_negative_limit():
     [(">= -1 %", -0.00097, 0.903), (">= -1 %", -0.019, -0.9), ("<= -1 %", -0.02, 1.0), ("<= -1 %", 0.0, -1.0)],
 )
 def test_a_margin_against_a_negative_limit_is_positive_when_better(text, observed, margin):
-    verdict = judged("rate_change", text, [Observation("rate_change", observed, "ratio")])
+    verdict = judged("rate_change", text, [exact("rate_change", observed, "ratio")])
     assert verdict.margin == pytest.approx(margin)
     assert (verdict.judgement is PASS) == (margin > 0)
 
 
 def compared(low, high, *, mine, theirs, reason):
     """A ratio measured in rounds, its baseline 6.02 Mpps."""
-    ratio = Relative("ndr", (("bridges", "1"),), 0.98, low, high, 0.98, 0.02, reason, 6.02e6, theirs)
-    seen = replace(NDR, value=5.9e6, lower_bound=mine == "at least", relatives=(ratio,))
+    ratio = Relative("ndr", (("bridges", "1"),), 0.98, low, high, 0.98, 0.02, reason, 6.02e6, Bound(theirs))
+    seen = ndr(5.9e6, relatives=(ratio,)).bounded(high=mine == "at least")
     return judged("ndr", ">= 95 % of {bridges: 1}", [seen])
 
 

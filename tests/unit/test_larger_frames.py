@@ -20,6 +20,7 @@ from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Cost, Reading
 from pytest_nfvperf.model.measure.profile import PROFILES
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.topology.topology import Topology
@@ -180,7 +181,7 @@ class Sized:
     def turn(self, _live: object, _remaining_s: float | None) -> Reading:
         self.was_read = True
         self.read_sizes.append(self.size)
-        limited = {"forwarding_rate": "generator-limited"} if self._is_too_fast else {}
+        limited = {"forwarding_rate": (Bound.AT_LEAST, "generator-limited")} if self._is_too_fast else {}
         return Reading({"forwarding_rate": 1e6}, "trial-1", limited)
 
     read = turn
@@ -214,7 +215,7 @@ def test_a_comparison_whose_readings_the_generator_limits_begins_anew_with_large
     turns = PROFILES["quick"].comparison_turns * 3  # of both, and of the baseline's second build
     assert of_each == {64: 4 * turns, 128: 4 * turns, 256: 8 * turns}, "four blocks tell"
     assert [outcome.label["frame_size"] for outcome in outcomes] == ["256", "256"]
-    assert not any(outcome.sampled("forwarding_rate").at_least for outcome in outcomes)
+    assert all(outcome.sampled("forwarding_rate").bound is Bound.EXACT for outcome in outcomes)
 
 
 def test_notes_of_a_figure_and_of_what_was_found_stand_together() -> None:

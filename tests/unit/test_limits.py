@@ -12,6 +12,7 @@ from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -49,6 +50,7 @@ def test_a_search_goes_beyond_a_ceiling_that_the_dut_passes() -> None:
     live = bench(bridge_chain(2), TESTBED_DUT, quiet=True)
     search = Search(QUICK, {}, lambda *_: Limits(4.5e6, None), lambda _: 60.0)
     outcome = search.ndr_pdr(live, Traffic(frame_size=64))
-    assert [(goal.status, goal.generator_limited) for goal in outcome.goals] == [(SearchStatus.FOUND, False)] * 2
+    assert [goal.status for goal in outcome.goals] == [SearchStatus.FOUND] * 2
+    assert [outcome.figure(name, "pps").bound for name in ("ndr", "pdr")] == [Bound.EXACT] * 2
     assert outcome.goals[0].load_fps == pytest.approx(CAPACITY, rel=0.01)
     assert outcome.ceiling_fps == pytest.approx(4.5e6 * (OVERLOAD * HELD_AGAIN) ** 2)

@@ -9,14 +9,15 @@ from test_search_algorithms import measurer_on
 from test_searches_by_windows import CAPACITY, OnASharedHost
 
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.measure.load_series import loss_point
+from pytest_nfvperf.measure.bounds import TrialLoss
+from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.figure import Why
 from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine
-from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.traffic.windows import LATEST_NS
+from tests.outcomes import loss
 
 LOAD_FPS = 5e6
 
@@ -30,18 +31,17 @@ def trial_on(shared: float, dropped: str = "") -> Trial:
     return replace(trial, ledger=Ledger(offered, received, lines, unexplained=0))
 
 
-def verdict(point: LossPoint, limit: str) -> Judgement:
+def verdict(lost: TrialLoss, limit: str) -> Judgement:
     sla = parse_sla(f"schema: 1\nrules:\n  - require: {{loss_ratio: '{limit}'}}\n")
-    outcome = Outcome((), "fixed-load", 64, 2, loss_curve=(point,))
-    return worst(judge(sla.rules, {}, observations(outcome), lambda _: None))
+    return worst(judge(sla.rules, {}, tuple(lost.figures()), lambda _: None))
 
 
 def test_a_host_that_shares_the_core_all_the_time_fails_nothing() -> None:
-    point = loss_point(trial_on(shared=1.0))
-    assert point.loss_ratio > 0.1
-    assert point.at_most == "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
-    assert verdict(point, "<= 0.1 %") is Judgement.INCONCLUSIVE
-    assert verdict(point, "<= 90 %") is Judgement.PASS
+    lost = loss_of_trial(trial_on(shared=1.0))
+    assert lost.ratio > 0.1
+    assert lost.whose == "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
+    assert verdict(lost, "<= 0.1 %") is Judgement.INCONCLUSIVE
+    assert verdict(lost, "<= 90 %") is Judgement.PASS
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_host_that_shares_the_core_all_the_time_fails_nothing() -> None:
     ],
 )
 def test_what_the_duts_rules_drop_is_its_own_on_any_host(counter: str, judged: Judgement) -> None:
-    point = loss_point(trial_on(shared=1.0, dropped=counter))
-    assert verdict(point, "<= 0.1 %") is judged
+    lost = loss_of_trial(trial_on(shared=1.0, dropped=counter))
+    assert verdict(lost, "<= 0.1 %") is judged
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_what_waited_while_the_dut_paused_may_overrun_a_meter(counter: str, judg
     (witness,) = trial.result.windows.witnesses
     witness = replace(witness, late_ns=(2 * LATEST_NS, *witness.late_ns[1:]))
     windows = replace(trial.result.windows, witnesses=(witness,))
-    point = loss_point(replace(trial, result=replace(trial.result, windows=windows)))
-    assert verdict(point, "<= 0.1 %") is judged
+    lost = loss_of_trial(replace(trial, result=replace(trial.result, windows=windows)))
+    assert verdict(lost, "<= 0.1 %") is judged
 
 
 def test_on_a_quiet_host_the_loss_is_what_it_is() -> None:
-    point = loss_point(trial_on(shared=0.0, dropped="drop_action_of_pipeline"))
-    assert (point.loss_ratio, point.at_most, point.by_rule) == (0, "", 0)
+    lost = loss_of_trial(trial_on(shared=0.0, dropped="drop_action_of_pipeline"))
+    ratio, _ = lost.figures()
+    assert (ratio.value, ratio.low, ratio.high, ratio.why) == (0, 0, 0, ())
 
 
 def test_lost_frames_are_bounded_as_their_ratio_is() -> None:
-    outcome = Outcome((), "fixed-load", 64, 2, loss_curve=(LossPoint(10, 0.2, "trial-1", 200, 1000, "why", 0.01),))
-    ratio, frames = observations(outcome)
-    assert (ratio.low, ratio.high, ratio.bound_reason) == (0.01, 0.2, "why")
-    assert (frames.low, frames.high, frames.bound_reason) == (10, 200, "why")
+    ratio, frames = loss(10, 0.2, frames=(200, 1000), least=0.01, whose="why").figures()
+    assert (ratio.low, ratio.high, ratio.why, ratio.detail) == (0.01, 0.2, (Why.WHOSE_LOSS,), "why")
+    assert (frames.low, frames.high, frames.why, frames.detail) == (10, 200, (Why.WHOSE_LOSS,), "why")

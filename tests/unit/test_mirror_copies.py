@@ -18,7 +18,6 @@ from pytest_nfvperf.measure import mirror_cost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad, _lost_by_rig
 from pytest_nfvperf.model.measure.ledger import CounterDelta
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import Samples
@@ -39,6 +38,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
+from tests.outcomes import measured
 
 LOOP = Direction("p0", "p0")
 FRAMES = st.integers(0, 10**12)
@@ -199,8 +199,8 @@ def test_a_counter_that_is_missing_is_missing() -> None:
 def test_completeness_is_one_figure_everywhere(values: tuple[float, ...], figure: float) -> None:
     """The verdict's, the table's and the page's: the reading farthest from complete."""
     samples = Samples("mirror_completeness", "ratio", values, ("t1", "t2", "t3"))
-    outcome = Outcome((("case", "2a"),), "mirror-cost", 64.0, 1, samples=(samples,))
-    (seen,) = observations(outcome)
+    outcome = measured(Outcome((("case", "2a"),), "mirror-cost", 64.0, 1, samples=(samples,)))
+    (seen,) = outcome.figures
     assert (seen.value, seen.low, seen.high, seen.confidence) == (figure, figure, figure, "worst of 3")
     assert completeness_text(outcome) == f"{figure:.3%}"
     assert median_text(samples) == f"{figure:.3%} (worst)"

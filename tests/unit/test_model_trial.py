@@ -182,7 +182,7 @@ def test_a_record_is_one_line_of_json():
     trial = result(counts(latency=Histogram(((100, 1),), 100, 100)), invalid=(InvalidReason(Reason.BURST, "64"),))
     record = Record(RecordKind.TRIAL, "trial-1", "run", "test_x", 5, plain(trial))
     line = json.loads(json.dumps(record.to_json()))
-    assert (line["schema"], line["kind"], line["id"], line["time_ns"]) == (2, "trial", "trial-1", 5)
+    assert (line["schema"], line["kind"], line["id"], line["time_ns"]) == (3, "trial", "trial-1", 5)
     assert line["data"]["counts"][0]["latency"]["counts"] == [[100, 1]]
     assert line["data"]["invalid"] == [{"code": "burst", "detail": "64"}]
     assert line["data"]["spec"]["directions"] == [{"tx": "p0", "rx": "p1"}]

@@ -18,21 +18,22 @@ from test_search_algorithms import NDR, measurer_on
 from pytest_nfvperf.adapters.evidence.comparison import _samples
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.adapters.report.charts import bound_mark
+from pytest_nfvperf.adapters.report.charts import load_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.export.export import TABLES, ExportRow
-from pytest_nfvperf.features.history.series import measured
-from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_point
+from pytest_nfvperf.features.history.series import measured as measured_entries
+from pytest_nfvperf.measure.bounds import SearchedGoal
+from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, worst
+from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -45,6 +46,7 @@ from pytest_nfvperf.model.traffic.trial import (
 )
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
 from tests.examples import examples
+from tests.outcomes import measured
 
 WAY = Direction("a", "b")
 FULL, SHARED = 1600, 2400
@@ -132,15 +134,15 @@ def loss_and_share(rows: list[Row]) -> tuple[float, float]:
 
 def judged(outcome: Outcome, metric: str, limit: str) -> Judgement:
     sla = parse_sla(f"schema: 1\nrules:\n  - require: {{{metric}: {limit}}}\n")
-    verdicts = judge(sla.rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    verdicts = judge(sla.rules, outcome.label, outcome.figures, lambda _: None, outcome.missing)
     return worst(verdicts)
 
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=60), st.booleans(), st.sampled_from([0.0, 0.005, 0.03, 0.2, 0.6, 0.95]))
 def test_no_loss_is_judged_but_at_the_load_that_was_offered(rows: list[Row], windowed: bool, limit: float) -> None:
-    point = loss_point(trial_of(rows, windowed=windowed))
-    outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(point,))
+    loss = loss_of_trial(trial_of(rows, windowed=windowed))
+    outcome = measured(Outcome((), "fixed-load", 64.0, 1), losses=[loss])
     judgement = judged(outcome, "loss_ratio", f"'<= {limit * 100:g} %'")
     sets = [rows]
     if windowed:
@@ -157,21 +159,21 @@ def test_no_loss_is_judged_but_at_the_load_that_was_offered(rows: list[Row], win
 def test_a_load_of_which_a_sixth_was_offered_is_not_measured(windowed: bool) -> None:
     """Seen: PASS, "52.32 % at 40.0 Mpps", of 6.9 million frames offered and 33 million skipped."""
     rows = [Row(skipped=830, refused=80, missing=0, shared=True, absent=False)] * 50
-    point = loss_point(trial_of(rows, windowed=windowed))
-    outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(point,))
+    loss = loss_of_trial(trial_of(rows, windowed=windowed))
+    outcome = measured(Outcome((), "fixed-load", 64.0, 1), losses=[loss])
     assert judged(outcome, "loss_ratio", "'<= 60 %'") is Judgement.INCONCLUSIVE
     why = "the generator offered 17.0 kpps of the 100 kpps asked for (17 %; at least 96 % is needed)"
-    assert unmeasured(outcome) == {"loss_ratio": why, "lost_frames": why}
+    assert outcome.missing == {"loss_ratio": why, "lost_frames": why}
     assert other_result(outcome) == "not measured at 100 kpps (17.0 kpps offered)"
-    latency = latency_point("100 kpps", trial_of(rows, windowed=windowed))
-    assert (latency.p99_ns, latency.disturbed) == (None, why)
+    latency, disturbed = latency_point("100 kpps", trial_of(rows, windowed=windowed))
+    assert (latency.p99_ns, disturbed) == (None, why)
 
 
 def test_what_was_offered_stands_beside_what_was_asked_for() -> None:
     rows = [Row(skipped=20, refused=0, missing=1, shared=False, absent=False)] * 50
-    outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(loss_point(trial_of(rows)),))
+    outcome = measured(Outcome((), "fixed-load", 64.0, 1), losses=[loss_of_trial(trial_of(rows))])
     assert other_result(outcome) == "loss at every load, 0.102 % at 100 kpps (98.0 kpps offered)"
-    (seen, _) = observations(outcome)
+    (seen, _) = outcome.figures
     assert seen.confidence.endswith(", at 98.0 kpps of the 100 kpps asked for")
 
 
@@ -195,7 +197,7 @@ def test_no_point_of_a_loss_curve_is_of_a_load_that_was_never_offered() -> None:
     measurer: LoadMeasurer = measurer_on(NeverOffers(50e6, ceiling_fps=2e6))
     with pytest.raises(InvalidTrialsError, match=r"unsent 3x.*50 % of the frames due were offered, limit 96 %"):
         loss_curve(measurer, 4e6)
-    assert [point.load_fps for point in loss_curve(measurer, 2e6)] == [2_000_000, 1_800_000]
+    assert [loss.point.load_fps for loss in loss_curve(measurer, 2e6)] == [2_000_000, 1_800_000]
 
 
 LIMIT_FPS = 4_000_000
@@ -214,18 +216,18 @@ def searches(draw: st.DrawFn) -> tuple[Outcome, float]:
     found = min(found, math.floor(truth))
     status = SearchStatus.AT_MAXIMUM if bears >= most else SearchStatus.FOUND
     skipped = draw(st.sampled_from([0.0, 0.001, 0.02, 0.039]))
-    goal = GoalOutcome(
+    goal = SearchedGoal(
         Goal("ndr", 0.0),
         status,
         load_fps=found,
         upper_fps=None if status is SearchStatus.AT_MAXIMUM else found + 1,
-        generator_limited=limited or bool(slowed),
+        limit="the generator" if limited or slowed else "",
         confirmation=Confirmation("trial-9", round(found * (1 - skipped)), 5.0, 0.0, passed=True),
         slowed=slowed,
         refuted_fps=found + 1 if draw(st.booleans()) and found == round(bears) and not limited else None,
     )
-    outcome = Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, (goal,), trials=("trial-9",), line_rate_fps=line)
-    return outcome, min(truth, math.floor(line)) if line else truth
+    outcome = Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, trials=("trial-9",), line_rate_fps=line)
+    return measured(outcome, goal), min(truth, math.floor(line)) if line else truth
 
 
 @settings(max_examples=examples(500), deadline=None)
@@ -249,24 +251,25 @@ def any_goal(draw: st.DrawFn) -> Outcome:
     load = draw(st.integers(1000, 10**7))
     confirmed = round(load * draw(st.sampled_from([1.0, 0.99, 0.9])))
     confirmation = Confirmation("trial-9", confirmed, 5.0, 0.0, passed=draw(st.booleans()))
-    goal = GoalOutcome(
+    goal = SearchedGoal(
         Goal("ndr", 0.0),
         draw(st.sampled_from([SearchStatus.FOUND, SearchStatus.AT_MAXIMUM])),
         load_fps=load,
         upper_fps=draw(st.sampled_from([None, load + 5])),
-        generator_limited=draw(st.booleans()),
+        limit=draw(st.sampled_from(["", "the generator"])),
         confirmation=draw(st.sampled_from([None, confirmation])),
-        detail=draw(st.sampled_from(["", "not confirmed: the rig"])),
+        unconfirmed=draw(st.sampled_from(["", "not confirmed: the rig"])),
         disturbed=draw(st.sampled_from(["", "the rig let nothing be confirmed at 5.00 Mpps"])),
         refuted_fps=draw(st.sampled_from([None, load, load + 5])),
         slowed=draw(st.sampled_from(["", "the host kept the CPUs apart"])),
     )
     line = draw(st.sampled_from([None, load + 0.5, 2.0 * load]))
-    return Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, (goal,), trials=("trial-9",), line_rate_fps=line)
+    outcome = Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, trials=("trial-9",), line_rate_fps=line)
+    return measured(outcome, goal)
 
 
-def seen_ndr(outcome: Outcome) -> Observation:
-    seen = observation(outcome, "ndr", "pps")
+def seen_ndr(outcome: Outcome) -> Figure:
+    seen = outcome.figure("ndr", "pps")
     assert seen is not None
     return seen
 
@@ -277,20 +280,21 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     seen = seen_ndr(outcome)
     low, high = seen.interval
     properties = dict(junit_properties([outcome]))
-    (entry,) = measured({frozenset(outcome.labels): [seen]})
+    (entry,) = measured_entries({frozenset(outcome.labels): [seen]})
     (samples,) = _samples(outcome)
-    kept = entry.figures[0].observation()
+    (in_history, *_) = entry.figures
     (exported,) = (column for table in TABLES for column in table.columns if column.name == "ndr_bound")
     row = ExportRow(RunEvidence(Path()), TestEvidence(""), "", outcome.label, outcome)
 
     assert goal_figures(outcome, "ndr").mpps == bounded_text(seen, lambda fps: goal_digits(fps / 1e6))
     assert seen.value == float(properties["nfvperf.ndr.load_fps"])
-    assert (properties.get("nfvperf.ndr.lower_bound") == "true") == math.isinf(high)
-    assert (properties.get("nfvperf.ndr.upper_bound") == "true") == (low < seen.value)
-    assert kept.interval == seen.interval
-    assert (bool(samples.at_least), bool(samples.at_most)) == (seen.lower_bound, seen.upper_bound)
+    assert (properties.get("nfvperf.ndr.bound") in {"at least", "about"}) == math.isinf(high)
+    assert (properties.get("nfvperf.ndr.bound") in {"at most", "about"}) == (low < seen.value)
+    assert in_history.figure().interval == seen.interval
+    assert ((in_history.low, in_history.high) == (None, None)) == (seen.low == seen.high)
+    assert (samples.bound.opens_high, samples.bound.opens_low) == (seen.high is None, seen.low is None)
     assert exported.cell(row) == str(seen.bound)
-    assert (bound_mark(seen) == "") == (seen.bound is Bound.EXACT)
+    assert (load_mark(seen) == "") == (seen.bound is Bound.EXACT)
     above, below = round(seen.value) + 10, max(1, round(seen.value) - 10)
     if seen.bound in {Bound.AT_LEAST, Bound.ABOUT}:
         assert judged(outcome, "ndr", f'">= {above} pps"') is Judgement.INCONCLUSIVE

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.offload import FlowCounter, explain, log_time, parse_flow, reasons_in
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.measure.bounds import with_offload
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.errors import ConfigError
@@ -23,7 +24,6 @@ from pytest_nfvperf.model.measure.hw_offload import (
     offloaded_frames,
     share_of_nodes,
 )
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
@@ -65,7 +65,7 @@ REFUSED = f"dpdk1: rte_flow creation failed: 16 (no room). Failed flow: flow cre
 
 def outcome(share, **labels):
     given = {"suite": "s", "test": "t", "topology": "phy2phy", "offload": "on", **labels}
-    return Outcome(tuple(given.items()), "fixed-load", 64.0, 2, trials=("trial-0002",), offload=share)
+    return with_offload(Outcome(tuple(given.items()), "fixed-load", 64.0, 2, trials=("trial-0002",)), share)
 
 
 def check(*rules):
@@ -166,9 +166,9 @@ def test_without_a_word_in_the_log_it_says_where_to_look():
 
 def test_no_flow_and_nobody_who_looked_never_pass():
     nothing = outcome(OffloadShare(0, 0, 0))
-    assert observations(nothing) == ()
-    assert unmeasured(nothing) == {"offloaded_flows": "the datapath had no flow right after the measurement"}
-    for each in (nothing, replace(nothing, offload=None)):
+    assert nothing.figures == ()
+    assert nothing.missing == {"offloaded_flows": "the datapath had no flow right after the measurement"}
+    for each in (nothing, outcome(None)):
         with pytest.raises(SlaFailure) as caught:
             check().check(each)
         assert "INCONCLUSIVE" in str(caught.value)

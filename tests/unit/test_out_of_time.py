@@ -17,9 +17,9 @@ from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.search import binary_search, mlr_search
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import OutOfTimeError
-from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement
+from tests.outcomes import measured
 
 CONFIRMATION_S = 5.0
 
@@ -29,7 +29,7 @@ def outcome_of(measurer: LoadMeasurer, *, by_bisection: bool) -> Outcome:
     found = (binary_search(measurer, NDR, LIMITS),) if by_bisection else mlr_search(measurer, (NDR, PDR), LIMITS)
     measurer.reserved_s = 0.0
     goals = ConfirmationSearch(measurer, CONFIRMATION_S).confirm_all(found)
-    return Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, goals, trials=("trial-1",))
+    return measured(Outcome((("topology", "t"),), "mlrsearch", 64.0, 2, trials=("trial-1",)), *goals)
 
 
 @settings(max_examples=200, deadline=None)
@@ -59,7 +59,7 @@ def test_an_interval_that_is_wider_than_a_search_makes_it_says_why(most_s: float
     measurer = measurer_on(FakeGenerator(4e6, loss_ratio=1e-5))
     measurer.most_s = most_s
     outcome = outcome_of(measurer, by_bisection=True)
-    seen = observation(outcome, "ndr", "pps")
+    seen = outcome.figure("ndr", "pps")
     (goal,) = outcome.goals
     if seen is None:
         assert goal.status is SearchStatus.ABORTED
@@ -67,7 +67,7 @@ def test_an_interval_that_is_wider_than_a_search_makes_it_says_why(most_s: float
         return
     low, high = seen.interval
     narrow = math.isfinite(high) and (high - low) <= 2 * NDR.relative_width * high
-    assert narrow or "out of time" in seen.bound_reason or goal.status is SearchStatus.BELOW_MINIMUM
+    assert narrow or "out of time" in seen.detail or goal.status is SearchStatus.BELOW_MINIMUM
 
 
 def test_a_last_trial_far_below_gives_a_bound_where_nothing_was_confirmed_in_time() -> None:
@@ -83,7 +83,7 @@ def test_a_last_trial_far_below_gives_a_bound_where_nothing_was_confirmed_in_tim
     assert goal.confirmation.passed
     assert goal.confirmation.load_fps == pytest.approx(found.load_fps / 2, rel=0.01)
     assert goal.disturbed.startswith("out of time")
-    seen = observation(Outcome((), "mlrsearch", 64.0, 2, (goal,), trials=("t",)), "ndr", "pps")
+    seen = measured(Outcome((), "mlrsearch", 64.0, 2, trials=("t",)), goal).figure("ndr", "pps")
     assert seen is not None
     low, high = seen.interval
     assert low <= 3e6 <= high

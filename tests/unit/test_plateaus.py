@@ -8,11 +8,12 @@ from fnmatch import fnmatchcase
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.measure.confirmation import mark_rig_limits
 from pytest_nfvperf.measure.limits import Limits, LoadRange, median_reading, plateaus
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -123,9 +124,9 @@ def test_a_generator_that_was_far_away_lowers_no_maximum(
     limits = Limits(8e6, None)
     loads = LoadRange(None, Traffic(), measurer, limits, lambda *_: limits, QUICK.warmup_s)  # type: ignore[arg-type]
     assert loads.warm_up() == pytest.approx(usable, rel=0.01)
-    at_maximum = GoalOutcome(PDR, SearchStatus.AT_MAXIMUM, load_fps=round(usable), detail="met at the maximum load")
-    assert mark_rig_limits(at_maximum, None, [], limits.maximum_fps).generator_limited is bool(limited)
-    assert limited in mark_rig_limits(at_maximum, None, [], limits.maximum_fps).detail
+    at_maximum = SearchedGoal(PDR, SearchStatus.AT_MAXIMUM, load_fps=round(usable), detail="met at the maximum load")
+    marked = mark_rig_limits(at_maximum, None, [], limits.maximum_fps)
+    assert (marked.limit, limited in marked.detail) == (limited, True)
 
 
 @pytest.mark.parametrize(

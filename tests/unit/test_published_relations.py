@@ -15,6 +15,7 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.session import run_report
 from pytest_nfvperf.session.run_report import published_figures, published_relations, write_report
+from tests.outcomes import measured
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ def outcome(interface: str, buffer: str, *gbps: float) -> Outcome:
     datapath = "system" if interface == "veth" else "dpdk"
     labels = TEST | {"interface": interface, "buffer": buffer, "datapath": datapath}
     samples = Samples("tcp_throughput", "bps", tuple(value * 1e9 for value in gbps))
-    return Outcome(tuple(labels.items()), "tcp", 0.0, 1, samples=(samples,))
+    return measured(Outcome(tuple(labels.items()), "tcp", 0.0, 1, samples=(samples,)))
 
 
 def with_pods(run: RunEvidence, *tests: tuple[str, list[Outcome]]) -> RunEvidence:

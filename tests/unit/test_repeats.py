@@ -7,59 +7,60 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal, completed, goal_figures, goals_missing
 from pytest_nfvperf.measure.confirmation import over_repeats
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import (
-    Confirmation,
-    Goal,
-    GoalOutcome,
-    Outcome,
-    PlateauPoint,
-    SearchStatus,
-)
+from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 PDR = Goal("pdr", 0.005)
 
 
-def searched(number: int, mpps: float | None) -> Outcome:
-    """The outcome of one search; None: it was aborted."""
-    goal = GoalOutcome(PDR, SearchStatus.ABORTED, detail="the rig let nothing be measured")
+def searched(number: int, mpps: float | None, *plateaus: PlateauPoint, **changed: object) -> Outcome:
+    """The outcome of one search; None: it was aborted. ``changed``: fields of its goal."""
+    goal = SearchedGoal(PDR, SearchStatus.ABORTED, detail="the rig let nothing be measured")
     if mpps is not None:
         fps = round(mpps * 1e6)
         confirmation = Confirmation(f"trial-{number}", fps, 5.0, 0.001, passed=True, offered_frames=10 * fps)
-        goal = GoalOutcome(PDR, SearchStatus.FOUND, fps, round(1.01 * fps), confirmation=confirmation)
-    return Outcome(
+        goal = SearchedGoal(PDR, SearchStatus.FOUND, fps, round(1.01 * fps), confirmation=confirmation)
+    goal = replace(goal, **changed)  # type: ignore[arg-type]
+    outcome = Outcome(
         labels=(("suite", "mine"),),
         algorithm="mlrsearch",
         mean_frame_size=64.0,
         directions=2,
-        goals=(goal,),
+        goals=(goal.result,),
         trials=(f"trial-{number}",),
         elapsed_s=30.0,
     )
+    figures = (*goal_figures([goal], outcome), *(point.figure() for point in plateaus))
+    return replace(outcome, figures=figures, missing=goals_missing([goal], figures))
+
+
+def together(*searches: Outcome) -> Outcome:
+    return completed(over_repeats(searches))
 
 
 def repeated(*mpps: float | None) -> Outcome:
-    return over_repeats([searched(number, each) for number, each in enumerate(mpps)])
+    return together(*(searched(number, each) for number, each in enumerate(mpps)))
 
 
-def pdr_of(outcome: Outcome) -> Observation:
-    return next(seen for seen in observations(outcome) if (seen.metric, seen.unit) == ("pdr", "pps"))
+def pdr_of(outcome: Outcome) -> Figure:
+    return next(seen for seen in outcome.figures if (seen.metric, seen.unit) == ("pdr", "pps"))
 
 
 def judged(outcome: Outcome, limit: str) -> Verdict:
     sla = parse_sla(f"schema: 1\nrules:\n  - require: {{pdr: {limit}}}\n")
-    (verdict,) = judge(sla.rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    (verdict,) = judge(sla.rules, outcome.label, outcome.figures, lambda _: None, outcome.missing)
     return verdict
 
 
 def test_a_single_search_is_what_it_was() -> None:
-    assert repeated(4.2) == searched(0, 4.2)
+    assert repeated(4.2) == completed(searched(0, 4.2))
     seen = pdr_of(repeated(4.2))
-    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.2e6, None, None, 1)
+    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.2e6, 4.2e6, 4.2e6, 1)
 
 
 def test_the_middle_one_is_the_figure_and_its_trial_the_evidence() -> None:
@@ -120,24 +121,19 @@ def test_repeats_that_cannot_be_are_refused(require: str, message: str) -> None:
 
 
 def test_a_plateau_stands_beside_the_search() -> None:
-    one = replace(searched(0, 4.2), plateaus=(PlateauPoint("trial-7", 6.8e6, 6.7e6, 6.9e6, 60),))
-    (seen,) = (each for each in observations(one) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
+    one = searched(0, 4.2, PlateauPoint("trial-7", 6.8e6, 6.7e6, 6.9e6, 60))
+    (seen,) = (each for each in together(one).figures if (each.metric, each.unit) == ("forwarding_rate", "pps"))
     assert (seen.value, seen.low, seen.high, seen.evidence) == (6.8e6, 6.7e6, 6.9e6, ("trial-7",))
-    both = over_repeats([one, replace(one, plateaus=(PlateauPoint("trial-9", 6.6e6, 6.5e6, 6.7e6, 60),))])
-    (seen,) = (each for each in observations(both) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
+    both = together(one, searched(1, 4.2, PlateauPoint("trial-9", 6.6e6, 6.5e6, 6.7e6, 60)))
+    (seen,) = (each for each in both.figures if (each.metric, each.unit) == ("forwarding_rate", "pps"))
     assert (seen.value, seen.low, seen.high, seen.repeats) == (6.6e6, 6.6e6, 6.8e6, 2)
 
 
 @pytest.mark.parametrize("why", [{"apart": "390 ns apart"}, {"generator_limited": "room in its rings"}])
 def test_a_plateau_that_the_rig_limited_is_a_lower_bound(why: dict[str, str]) -> None:
-    one = replace(searched(0, 4.2), plateaus=(PlateauPoint("trial-7", 4.4e6, 4.3e6, 4.5e6, 60, **why),))
-    (seen,) = (each for each in observations(one) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
-    assert (seen.value, seen.lower_bound, seen.bound_reason, seen.high) == (4.4e6, True, *why.values(), None)
-
-
-def ended(number: int, **changed: object) -> Outcome:
-    outcome = searched(number, 4.0)
-    return replace(outcome, goals=(replace(outcome.goals[0], **changed),))
+    one = searched(0, 4.2, PlateauPoint("trial-7", 4.4e6, 4.3e6, 4.5e6, 60, **why))
+    (seen,) = (each for each in together(one).figures if (each.metric, each.unit) == ("forwarding_rate", "pps"))
+    assert (seen.value, seen.high is None, seen.detail, seen.high) == (4.4e6, True, *why.values(), None)
 
 
 def test_an_aborted_search_is_none_of_the_repeats_that_an_sla_asks_for() -> None:
@@ -149,18 +145,18 @@ def test_an_aborted_search_is_none_of_the_repeats_that_an_sla_asks_for() -> None
 def test_searches_below_the_minimum_are_figures_and_not_left_out() -> None:
     """Seen: of three searches two lost frames at the minimum load, and the third one was the median."""
     below = [
-        ended(number, status=SearchStatus.BELOW_MINIMUM, load_fps=None, upper_fps=5000, confirmation=None)
+        searched(number, 4.0, status=SearchStatus.BELOW_MINIMUM, load_fps=None, upper_fps=5000, confirmation=None)
         for number in (1, 2)
     ]
-    outcome = over_repeats([searched(0, 4.4), *below])
+    outcome = together(searched(0, 4.4), *below)
     assert judged(outcome, '{limit: ">= 3 Mpps", repeats: 3}').judgement is not Judgement.PASS
     assert pdr_of(outcome).value == 5000
 
 
 def test_one_search_that_the_generator_limited_leaves_the_median_open_above() -> None:
-    outcome = over_repeats([searched(0, 4.1), ended(1, generator_limited=True), searched(2, 4.2)])
+    outcome = together(searched(0, 4.1), searched(1, 4.0, limit="the generator"), searched(2, 4.2))
     seen = pdr_of(outcome)
-    assert (seen.value, seen.low, seen.lower_bound) == (4.1e6, 4.0e6, True)
-    assert seen.bound_reason == "some of the searches found a bound only"
+    assert (seen.value, seen.low, seen.high is None) == (4.1e6, 4.0e6, True)
+    assert seen.detail == "some of the searches found a bound only"
     verdict = judged(outcome, '{limit: ">= 5 Mpps", repeats: 3}')
     assert verdict.judgement is Judgement.INCONCLUSIVE

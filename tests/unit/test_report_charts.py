@@ -12,19 +12,22 @@ from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.page_charts import live
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.studies import find_comparisons, named_apart
-from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.measure.bounds import SearchedGoal
+from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from tests.outcomes import measured
 from tests.sample_study import patch_chain, tcp_chain
 
-NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
-PDR = GoalOutcome(Goal("pdr", 0.005), SearchStatus.FOUND, 4_040_000, 4_060_000)
+NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
+PDR = SearchedGoal(Goal("pdr", 0.005), SearchStatus.FOUND, 4_040_000, 4_060_000)
 
 
-def outcome(size: int, *goals: GoalOutcome, **more: Any) -> Outcome:
+def outcome(size: int, *goals: SearchedGoal, **more: Any) -> Outcome:
     """Of a search with frames of this size, on ports of 10 Gbit/s."""
     labels = (("suite", "throughput"), ("topology", "pvp"), ("frame_size", str(size)))
-    return Outcome(labels, "mlrsearch", size, 2, goals or (NDR,), line_rate_fps=1e10 / 8 / (size + 20), **more)
+    found = Outcome(labels, "mlrsearch", size, 2, line_rate_fps=1e10 / 8 / (size + 20), **more)
+    return measured(found, *(goals or (NDR,)))
 
 
 def limit(value: float, unit: str = "pps", metric: str = "ndr", text: str = "ndr >= 3 Mpps") -> Verdict:
@@ -111,13 +114,13 @@ def test_a_latency_chart_has_marks_at_the_percentiles_that_limits_are_about() ->
 @pytest.mark.parametrize(
     ("goal", "ceiling", "mark"),
     [
-        (replace(NDR, generator_limited=True), 4.1e6, "↑"),
-        (replace(NDR, generator_limited=True), None, "≥"),
+        (replace(NDR, limit="the generator"), 4.1e6, "↑"),
+        (replace(NDR, limit="the generator"), None, "≥"),
         (replace(NDR, disturbed="the host kept the CPUs apart"), 4.1e6, "≥"),
         (NDR, 9e6, ""),
     ],
 )
-def test_an_arrow_points_only_to_a_ceiling_that_is_drawn(goal: GoalOutcome, ceiling: float | None, mark: str) -> None:
+def test_an_arrow_points_only_to_a_ceiling_that_is_drawn(goal: SearchedGoal, ceiling: float | None, mark: str) -> None:
     (sweep,) = find_sweeps([outcome(size, goal, ceiling_fps=ceiling) for size in (64, 128)])
     panel = live(sweep_chart(sweep.series))["panels"][0]
     (curve,) = [trace for trace in panel["traces"] if trace["name"] == "pvp NDR"]

@@ -20,6 +20,7 @@ from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestDat
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from tests.outcomes import measured
 from tests.sample_run import SampleRun, small_run, write_sample
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "col"}
@@ -119,8 +120,8 @@ def test_a_fail_at_one_load_has_its_figures_its_why_and_no_chart(tmp_path: Path)
     labels = sample.labels("throughput", "test_fixed", "phy2phy", traffic)
     sample.start_test("test_fixed.py::test_fixed", labels, "")
     trial = sample.trial(traffic, 5_000_000, 4e6, "fixed load")
-    loss = (LossPoint(5_000_000, 0.2, trial, 2_000_000, 10_000_000),)
-    sample.add(Outcome(labels, "fixed-load", 64.0, 2, loss_curve=loss, trials=(trial,)))
+    loss = (LossPoint(5_000_000, 0.2, trial, 2_000_000, 10_000_000, 5_000_000),)
+    sample.add(measured(Outcome(labels, "fixed-load", 64.0, 2, loss_curve=loss, trials=(trial,))))
     met = Verdict(Judgement.PASS, "ndr >= 4 Mpps", "ndr", 4e6, "pps", 5e6, 0.25, "5.00 Mpps", "sla.yaml:1")
     few = replace(met, judgement=Judgement.FAIL, observed=3e6, margin=-0.25, reason="3.00 Mpps")
     lossless = Verdict(Judgement.FAIL, "loss_ratio <= 0", "loss_ratio", 0.0, "ratio", 0.2, None, "20 %", "sla.yaml:2")
@@ -201,7 +202,7 @@ def test_what_users_write_is_escaped(tmp_path: Path) -> None:
             "mlrsearch",
             64.0,
             2,
-            (GoalOutcome(Goal("ndr", 0), SearchStatus.ABORTED, detail="<u>"),),
+            goals=(GoalOutcome(Goal("ndr", 0), SearchStatus.ABORTED, detail="<u>"),),
         )
     )
     sample.add(AttachmentData("<em>", text="</pre><script>2</script>"))
@@ -217,7 +218,7 @@ def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:
     sample.begin()
     sample.start_test("test_x.py::test_x", (("topology", "pvp"), ("frame_size", "64")), "")
     goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.ABORTED, detail="no valid trial within the budget")
-    sample.add(Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, (goal,)))
+    sample.add(Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, goals=(goal,)))
     sample.add(TestEndData("passed", 1.0))
     sample.end()
     page = render(sample, tmp_path)

@@ -12,11 +12,13 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_
 from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.summary_table import run_table
+from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.evidence.records import Record, TestData, TestEndData
 from pytest_nfvperf.model.measure.compare import ComparisonSettings
-from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from tests.browser_support import CHROMIUM, chromium
+from tests.outcomes import measured
 from tests.sample_comparison import SIDES, comparison, metric
 from tests.sample_run import SampleRun, run_data, write_sample
 
@@ -35,8 +37,8 @@ def large_run() -> list[Record]:
         labels = {"flows": str(flows), "frame_size": str(size), "suite": suite, "test": "test_rate", "topology": "pvp"}
         sample._test = f"suites/{suite}/test_rate.py::test_rate[{flows}-{size}]"
         sample.add(TestData(tuple(labels.items()), {}, ""))
-        found = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_000_000 + number, 4_100_000)
-        sample.add(Outcome(tuple(labels.items()), "mlrsearch", float(size), 2, goals=(found,), elapsed_s=1.0))
+        found = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_000_000 + number, 4_100_000)
+        sample.add(measured(Outcome(tuple(labels.items()), "mlrsearch", float(size), 2, elapsed_s=1.0), found))
         bad = number % 10 == 9
         word, limit = (Judgement.FAIL, 5e6) if bad else (Judgement.PASS, 3e6)
         value = float(found.load_fps or 0)

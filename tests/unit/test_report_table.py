@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text, times_text
+from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.display import TableColumn, fold_table
 from pytest_nfvperf.model.evidence.records import TestEndData
 from pytest_nfvperf.model.measure.outcome import (
@@ -30,21 +32,28 @@ from pytest_nfvperf.model.measure.outcome import (
     Confirmation,
     Cost,
     Goal,
-    GoalOutcome,
     LatencyPoint,
     LossPoint,
     Outcome,
-    PlateauPoint,
     SearchStatus,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
-from pytest_nfvperf.model.statistics import Samples
+from pytest_nfvperf.model.statistics import Bound, Samples
+from tests.outcomes import measured
 from tests.sample_study import patch_chain, tcp_chain
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
-NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
+NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
 LATENCY = LatencyPoint("50 % of pdr", 2_000_000, "trial-0003", 4000, 12_000, 20_000, 48_200, 90_000, 120_000, 1000)
-OUTCOME = Outcome(LABELS, "mlrsearch", 64.0, 2, (NDR,), latency=(LATENCY,), cost=Cost("trial-0003", 186.4))
+
+
+def searched(*goals: SearchedGoal, plateaus: tuple[PlateauPoint, ...] = (), **more: Any) -> Outcome:
+    """What a search found; ``more``: further fields of the outcome."""
+    outcome = Outcome(LABELS, "mlrsearch", 64.0, 2, latency=(LATENCY,), cost=Cost("trial-0003", 186.4), **more)
+    return measured(outcome, *goals, plateaus=plateaus)
+
+
+OUTCOME = searched(NDR)
 
 
 def verdict(judgement: Judgement) -> Verdict:
@@ -76,7 +85,7 @@ def test_what_the_dut_counted_is_the_same_text_on_the_terminal_and_in_junit() ->
 
 
 def test_line_rate_is_shown_where_there_is_one() -> None:
-    with_line = replace(OUTCOME, line_rate_fps=14_880_952.0)
+    with_line = searched(NDR, line_rate_fps=14_880_952.0)
     table = summary_text([SummaryRow(with_line)], width=120)
     assert "27.0 %" in line_with("phy2phy", table)
     assert "of" not in summary_text([SummaryRow(OUTCOME)], width=120).splitlines()[1].split()
@@ -92,7 +101,7 @@ def test_line_rate_is_shown_where_there_is_one() -> None:
 )
 def test_a_plateau_that_is_a_bound_is_explained_below_the_table(why: dict[str, str], says: str) -> None:
     point = PlateauPoint("trial-0009", 4.2e6, 4.15e6, 4.25e6, 62, **why)
-    table = summary_text([SummaryRow(replace(OUTCOME, plateaus=(point,)))])
+    table = summary_text([SummaryRow(searched(NDR, plateaus=(point,)))])
     assert says in table
     assert ("≥" in table) == bool(why)
 
@@ -100,7 +109,7 @@ def test_a_plateau_that_is_a_bound_is_explained_below_the_table(why: dict[str, s
 @pytest.mark.parametrize(("limited", "shown"), [("", "4.20"), ("room in its rings", "≥ 4.20")])
 def test_a_plateau_stands_beside_ndr_and_pdr(limited: str, shown: str) -> None:
     point = PlateauPoint("trial-0009", 4.2e6, 4.15e6, 4.25e6, 62, generator_limited=limited)
-    with_plateau = replace(OUTCOME, plateaus=(point,))
+    with_plateau = searched(NDR, plateaus=(point,))
     table = summary_text([SummaryRow(with_plateau)])
     assert "plateau latency" in table.splitlines()[0]
     assert f" {shown} 12.0 us " in line_with("phy2phy", table)
@@ -110,7 +119,7 @@ def test_a_plateau_stands_beside_ndr_and_pdr(limited: str, shown: str) -> None:
     assert figures.note.endswith("median of 62 undisturbed windows at overload")
     pairs = dict(junit_properties([with_plateau]))
     assert pairs["nfvperf.forwarding_rate.fps"] == "4200000"
-    assert pairs.get("nfvperf.forwarding_rate.lower_bound") == ("true" if limited else None)
+    assert pairs.get("nfvperf.forwarding_rate.bound") == ("at least" if limited else None)
 
 
 def test_a_table_without_any_plateau_has_no_column_for_it() -> None:
@@ -120,7 +129,7 @@ def test_a_table_without_any_plateau_has_no_column_for_it() -> None:
 
 
 def test_a_generator_limited_figure_is_a_bound() -> None:
-    limited = replace(OUTCOME, goals=(replace(NDR, generator_limited=True),))
+    limited = searched(replace(NDR, limit="the generator"))
     table = summary_text([SummaryRow(limited)])
     assert "≥ 4.02" in line_with("phy2phy", table)
     assert "the generator itself can hardly do more" in table
@@ -129,18 +138,18 @@ def test_a_generator_limited_figure_is_a_bound() -> None:
 @pytest.mark.parametrize(
     "unconfirmed",
     [
-        replace(NDR, confirmation=None, detail="not confirmed: 3 trials in a row were invalid"),
+        replace(NDR, unconfirmed="not confirmed: 3 trials in a row were invalid"),
         replace(NDR, confirmation=Confirmation("trial-9", 4_020_000, 5.0, 0.01, passed=False)),
     ],
 )
-def test_what_was_not_confirmed_is_a_bound_from_above(unconfirmed: GoalOutcome) -> None:
-    table = summary_text([SummaryRow(replace(OUTCOME, goals=(unconfirmed,)))])
+def test_what_was_not_confirmed_is_a_bound_from_above(unconfirmed: SearchedGoal) -> None:
+    table = summary_text([SummaryRow(searched(unconfirmed))])
     assert "≤ 4.02" in line_with("phy2phy", table)
     assert "no trial of full length confirmed it: the DUT does at most this" in table
 
 
 def test_the_top_of_the_range_is_a_bound() -> None:
-    top = replace(OUTCOME, goals=(replace(NDR, status=SearchStatus.AT_MAXIMUM, upper_fps=None),))
+    top = searched(replace(NDR, status=SearchStatus.AT_MAXIMUM, upper_fps=None))
     table = summary_text([SummaryRow(top)])
     assert "≥ 4.02" in line_with("phy2phy", table)
     assert "nothing more was tried" in table
@@ -150,12 +159,12 @@ def test_the_top_of_the_range_is_a_bound() -> None:
     ("status", "shown"), [(SearchStatus.BELOW_MINIMUM, "< minimum"), (SearchStatus.ABORTED, "aborted")]
 )
 def test_a_search_without_a_load_shows_why(status: SearchStatus, shown: str) -> None:
-    empty = replace(OUTCOME, goals=(GoalOutcome(Goal("ndr", 0.0), status),))
+    empty = searched(SearchedGoal(Goal("ndr", 0.0), status))
     assert shown in line_with("phy2phy", summary_text([SummaryRow(empty)]))
 
 
 def test_a_goal_of_another_name_stands_in_the_first_columns() -> None:
-    other = replace(OUTCOME, goals=(replace(NDR, goal=Goal("throughput", 0.0)),))
+    other = searched(replace(NDR, goal=Goal("throughput", 0.0)))
     assert "4.02" in line_with("phy2phy", summary_text([SummaryRow(other)]))
 
 
@@ -187,11 +196,10 @@ def test_suites_are_named_where_there_are_several() -> None:
 
 @pytest.mark.parametrize("width", [100, 120, 160])
 def test_fits_the_width(width: int) -> None:
+    limited = replace(NDR, limit="the generator")
     wide = replace(
-        OUTCOME,
+        searched(limited, replace(limited, goal=Goal("pdr", 0.005)), line_rate_fps=1e7),
         labels=(("suite", "throughput"), ("topology", "pv9p"), ("frame_size", "imix-spirent512"), ("flows", "1000000")),
-        line_rate_fps=1e7,
-        goals=(replace(NDR, generator_limited=True), replace(NDR, goal=Goal("pdr", 0.005), generator_limited=True)),
     )
     rows = [SummaryRow(wide, (verdict(Judgement.INCONCLUSIVE),)), SummaryRow(OUTCOME)]
     assert max(len(line) for line in summary_text(rows, width=width).splitlines()) <= width
@@ -267,13 +275,16 @@ def test_nothing_measured_gives_no_table() -> None:
 
 
 def test_outcomes_without_a_search_have_their_own_table() -> None:
-    curve = replace(
-        OUTCOME, goals=(), latency=(), loss_curve=(LossPoint(4_000_000, 0.0, "a"), LossPoint(7_000_000, 0.25, "b"))
+    bare = replace(OUTCOME, goals=(), latency=(), figures=())
+    points = (
+        LossPoint(4_000_000, 0.0, "a", offered_fps=4_000_000),
+        LossPoint(7_000_000, 0.25, "b", offered_fps=7_000_000),
     )
+    curve = measured(replace(bare, loss_curve=points))
     assert "no loss at 4.00 Mpps, 25 % at 7.00 Mpps" in line_with("phy2phy", summary_text([SummaryRow(curve)]))
-    lossy = replace(curve, loss_curve=curve.loss_curve[1:])
+    lossy = measured(replace(bare, loss_curve=points[1:]))
     assert other_result(lossy) == "loss at every load, 25 % at 7.00 Mpps"
-    burst = replace(OUTCOME, goals=(), back_to_back=BackToBack(7_000_000, (9, 11), 10.0, None))
+    burst = measured(replace(bare, back_to_back=BackToBack(7_000_000, (9, 11), 10.0, None)))
     assert other_result(burst) == "mean burst 10 frames"
 
 
@@ -282,7 +293,7 @@ def test_times_of_convergence_are_a_line_of_the_table() -> None:
         Samples("withdrawal_sent_time", "s", (0.001,)),
         Samples("withdrawal_time", "s", (0.27, 0.28, 0.31)),
         Samples("outage_time", "s", (0.0,)),
-        Samples("survival_time", "s", (4.0,), at_least="it was up until the overload ended"),
+        Samples("survival_time", "s", (4.0,), bound=Bound.AT_LEAST, why="it was up until the overload ended"),
     )
     times = replace(OUTCOME, goals=(), latency=(), samples=found)
     line = line_with("phy2phy", summary_text([SummaryRow(times)]))
@@ -291,16 +302,16 @@ def test_times_of_convergence_are_a_line_of_the_table() -> None:
 
 def test_a_failed_confirmation_is_said() -> None:
     failed = replace(NDR, confirmation=Confirmation("trial-0009", 4_020_000, 5.0, 1e-5, passed=False))
-    note = goal_figures(replace(OUTCOME, goals=(failed,)), "ndr").note
+    note = goal_figures(searched(failed), "ndr").note
     assert note == "NOT confirmed by 5.00 s, loss 0.001 %"
     lower = replace(NDR, confirmation=Confirmation("trial-0009", 4_000_000, 5.0, 0.0, passed=True))
-    assert goal_figures(replace(OUTCOME, goals=(lower,)), "ndr").note == "confirmed at 4.00 Mpps by 5.00 s, loss 0 %"
+    assert goal_figures(searched(lower), "ndr").note == "confirmed at 4.00 Mpps by 5.00 s, loss 0 %"
 
 
 @pytest.mark.parametrize(("passed", "words"), [(True, "confirmed"), (False, "not confirmed")])
 def test_the_search_chart_names_the_load_found_and_the_one_confirmed(passed: bool, words: str) -> None:
     confirmed = Confirmation("trial-0009", 3_900_000, 5.0, 0.0, passed)
-    outcome = replace(OUTCOME, goals=(replace(NDR, confirmation=confirmed),))
+    outcome = searched(replace(NDR, confirmation=confirmed))
     (panel,) = picture(search_chart([], outcome)).axes
     _, labels = panel.get_legend_handles_labels()
     assert {"4.02 Mpps: NDR found", f"3.90 Mpps: NDR {words}"} <= set(labels)
@@ -326,7 +337,7 @@ def test_junit_properties_are_flat_text_without_missing_figures() -> None:
     assert pairs["nfvperf.latency.p99_ns"] == "48200"
     assert pairs["nfvperf.cycles_per_packet"] == "186.4"
     assert pairs["nfvperf.verdict.ndr >= 4 Mpps"] == "FAIL"
-    assert "nfvperf.ndr.lower_bound" not in pairs
+    assert "nfvperf.ndr.bound" not in pairs
     assert "None" not in pairs.values()
 
 

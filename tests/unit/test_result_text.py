@@ -8,13 +8,15 @@ import pytest
 from sample_study import patch_chain
 
 from pytest_nfvperf.adapters.report.texts import Findings, ResultText, figures_text, short_node_id
-from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.measure.bounds import SearchedGoal
+from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, LossPoint, Outcome, SearchStatus
+from tests.outcomes import measured
 
 FOUND = Findings("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
-NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
-PDR = GoalOutcome(Goal("pdr", 0.005), SearchStatus.ABORTED, detail="no time left")
+NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
+PDR = SearchedGoal(Goal("pdr", 0.005), SearchStatus.ABORTED, detail="no time left")
 LATENCY = LatencyPoint("50 % of pdr", 2_000_000, "trial-0003", 4000, 12_000, 20_000, 48_200, 90_000, 120_000, 1000)
-OUTCOME = Outcome((("topology", "phy2phy"),), "mlrsearch", 64.0, 2, (NDR, PDR), latency=(LATENCY,))
+OUTCOME = measured(Outcome((("topology", "phy2phy"),), "mlrsearch", 64.0, 2, latency=(LATENCY,)), NDR, PDR)
 NODE = "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]"
 
 
@@ -127,7 +129,10 @@ def test_figures_of_a_comparison_are_ratios_to_its_baseline():
 
 
 def test_figures_of_a_curve_are_those_of_the_tables():
-    curve = (LossPoint(7_000_000, 0.25, "trial-1", 1, 4), LossPoint(4_000_000, 0.0, "trial-2", 0, 4))
-    assert figures_text([replace(OUTCOME, goals=(), latency=(), loss_curve=curve)]) == (
+    curve = (
+        LossPoint(7_000_000, 0.25, "trial-1", 1, 4, 7_000_000),
+        LossPoint(4_000_000, 0.0, "trial-2", 0, 4, 4_000_000),
+    )
+    assert figures_text([measured(replace(OUTCOME, goals=(), latency=(), figures=(), loss_curve=curve))]) == (
         "no loss at 4.00 Mpps, 25 % at 7.00 Mpps"
     )

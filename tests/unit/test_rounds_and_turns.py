@@ -25,7 +25,7 @@ from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.same_speed import paired_ratio, speed_estimate
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Reading
-from pytest_nfvperf.model.statistics import Samples, bounded_ratio, relative, slope
+from pytest_nfvperf.model.statistics import Bound, Samples, bounded_ratio, relative, slope
 from pytest_nfvperf.model.traffic.windows import Paced
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
@@ -166,10 +166,10 @@ def random_turns(seed: int, blocks: int, turns: int, *, paced: bool = False) -> 
 
     def reading(subject: int, evidence: str) -> Reading | None:
         rate = 1e6 * (1 - 0.1 * (subject % 3)) * chance.lognormvariate(0, 0.02)
-        bound = {"forwarding_rate": "generator-limited"} if chance.random() < 0.2 else {}
+        bound = {"forwarding_rate": (Bound.AT_LEAST, "generator-limited")} if chance.random() < 0.2 else {}
         windows = [Paced(rate * chance.gauss(1, 0.01), 0, 0) for _ in range(8)] if paced else []
         values = {"forwarding_rate": rate, "packet_time": 1e9 / rate}
-        made = Reading(values, evidence, bound, {}, {"forwarding_rate": windows} if paced else {})
+        made = Reading(values, evidence, bound, {"forwarding_rate": windows} if paced else {})
         return None if chance.random() < 0.05 else made
 
     return [
@@ -185,10 +185,11 @@ def test_figures_of_rounds_are_those_of_independent_readings(seed: int) -> None:
     for number in range(3):
         own = [reading for (turn,) in blocks if (reading := turn[number]) is not None]
         evidence = tuple(reading.evidence for reading in own)
-        at_least = next((why for reading in own if (why := reading.at_least.get("forwarding_rate", ""))), "")
+        exact = (Bound.EXACT, "")
+        bound = next((reading.bounds["forwarding_rate"] for reading in own if reading.bounds), exact)
         values = {metric: tuple(reading.values[metric] for reading in own) for metric in UNITS}
-        rate = Samples("forwarding_rate", "pps", values["forwarding_rate"], evidence, at_least, "")
-        expected.append((rate, Samples("packet_time", "ns", values["packet_time"], evidence, "", "")))
+        rate = Samples("forwarding_rate", "pps", values["forwarding_rate"], evidence, *bound)
+        expected.append((rate, Samples("packet_time", "ns", values["packet_time"], evidence, *exact)))
     assert [each["samples"] for each in fields] == expected
     assert [each["relatives"] for each in fields[1:]] == [
         tuple(relative(own, base, BASELINE, LOOK_CONFIDENCE) for own, base in zip(samples, expected[0], strict=True))
@@ -220,15 +221,16 @@ def test_figures_of_turns_are_those_of_pairs_by_block(seed: int) -> None:
         rates = [[each.values["forwarding_rate"] for each in block] for block in read_by_block if block]
         nearest = [min(block, key=lambda value, block=block: abs(value - median(block))) for block in rates]
         assert rate.values == tuple(nearest)
-        bounds = sum("forwarding_rate" in each.at_least for block in read_by_block for each in block)
-        assert bool(rate.at_least) == (bounds > sum(map(len, rates)) / 4)
+        bounds = sum("forwarding_rate" in each.bounds for block in read_by_block for each in block)
+        assert (rate.bound is Bound.AT_LEAST) == (bounds > sum(map(len, rates)) / 4)
+        assert bool(rate.why) == (rate.bound is Bound.AT_LEAST)
     for number in (1, 2):
         for at, metric in enumerate(UNITS):
             ratio = fields[number]["relatives"][at]
             of_pairs = paired_ratio(block_medians(blocks, number, metric), LOOK_CONFIDENCE)
             plain = bounded_ratio(of_pairs, samples[number][at], samples[0][at], BASELINE)
             noise = paired_ratio(block_medians(blocks, 3, metric), LOOK_CONFIDENCE)
-            assert (ratio.ratio, ratio.bound_reason) == (plain.ratio, plain.bound_reason)
+            assert (ratio.ratio, ratio.why) == (plain.ratio, plain.why)
             assert (ratio.pairing.noise_low, ratio.pairing.noise_high) == (noise.low, noise.high)
             assert ratio.pairing.ratios == tuple(block_medians(blocks, number, metric))
             assert ratio.low == plain.low / ratio.pairing.bias

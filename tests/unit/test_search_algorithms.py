@@ -14,6 +14,7 @@ from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.measure.bounds import SearchedGoal, burst_figures, goal_figures
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.load_series import back_to_back, loss_curve
@@ -21,8 +22,8 @@ from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import binary_search, mlr_search
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.figure import Why
+from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
@@ -213,13 +214,13 @@ def test_confirmation_goes_down_until_a_full_trial_holds():
 @pytest.mark.parametrize("goal", [NDR, PDR], ids=lambda goal: goal.name)
 def test_a_confirmation_may_be_given_up_once_its_goal_is_missed(goal):
     measurer = measurer_on(FakeGenerator(4e6))
-    ConfirmationSearch(measurer, 5.0, attempts=5).confirm(GoalOutcome(goal, SearchStatus.FOUND, load_fps=3_000_000))
+    ConfirmationSearch(measurer, 5.0, attempts=5).confirm(SearchedGoal(goal, SearchStatus.FOUND, load_fps=3_000_000))
     assert [record.data["result"]["spec"]["give_up_loss"] for record in measurer.sink.records] == [goal.loss_ratio]
 
 
 def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_tolerates_some():
     measurer = measurer_on(FakeGenerator(4e6))
-    found = [GoalOutcome(goal, SearchStatus.FOUND, load_fps=4_100_000) for goal in (PDR, NDR)]
+    found = [SearchedGoal(goal, SearchStatus.FOUND, load_fps=4_100_000) for goal in (PDR, NDR)]
     pdr, ndr = ConfirmationSearch(measurer, 5.0).confirm_all(found)
     assert (pdr.goal, ndr.goal) == (PDR, NDR), "in the order given"
     assert ndr.confirmation.load_fps == 3_977_000
@@ -229,7 +230,7 @@ def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_t
 
 
 def test_above_what_held_without_loss_a_tolerant_goal_has_its_own_confirmation():
-    found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
+    found = [SearchedGoal(NDR, SearchStatus.FOUND, 3_900_000), SearchedGoal(PDR, SearchStatus.FOUND, 4_010_000)]
     ndr, pdr = ConfirmationSearch(measurer_on(FakeGenerator(4e6)), 5.0).confirm_all(found)
     assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps) == (3_900_000, 4_010_000)
 
@@ -244,7 +245,7 @@ def test_a_tolerant_goal_is_never_confirmed_below_the_strict_one():
                 return result
             return replace(result, counts=tuple(replace(c, elapsed_ns=c.elapsed_ns * 2) for c in result.counts))
 
-    found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
+    found = [SearchedGoal(NDR, SearchStatus.FOUND, 3_900_000), SearchedGoal(PDR, SearchStatus.FOUND, 4_010_000)]
     ndr, pdr = ConfirmationSearch(measurer_on(SkipsMore(4e6)), 5.0).confirm_all(found)
     assert ndr.confirmation.load_fps == 3_900_000
     assert pdr.confirmation == ndr.confirmation
@@ -259,7 +260,7 @@ def test_the_confirmation_tells_how_long_a_trial_was_that_was_given_up():
             return replace(result, spec=spec, given_up=True)
 
     measurer = measurer_on(GivesUp(4e6))
-    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=6_000_000)
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=6_000_000)
     confirmed = ConfirmationSearch(measurer, 5.0, attempts=1).confirm(found)
     assert confirmed.confirmation.duration_s == 1.25
     assert not confirmed.confirmation.passed
@@ -277,7 +278,7 @@ def test_a_confirmation_that_never_holds_is_reported_as_failed():
 
 def test_where_the_rig_spoils_a_confirmation_a_load_a_twentieth_below_is_confirmed_and_then_one_above_it():
     measurer = measurer_on(Disturbed(6e6))
-    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000)
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=5_050_000)
 
     confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
@@ -289,7 +290,7 @@ def test_where_the_rig_spoils_a_confirmation_a_load_a_twentieth_below_is_confirm
 
 def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why():
     measurer = measurer_on(FakeGenerator(6e6, invalid_every=1))
-    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=5_000_000)
 
     confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
@@ -302,7 +303,7 @@ def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why
 
 
 def test_the_loss_curve_stops_after_two_lossless_points():
-    points = loss_curve(measurer_on(FakeGenerator(5.5e6)), 10e6)
+    points = [loss.point for loss in loss_curve(measurer_on(FakeGenerator(5.5e6)), 10e6)]
 
     assert [p.load_fps for p in points] == [
         10_000_000,
@@ -322,9 +323,10 @@ def test_the_loss_curve_refuses_steps_the_rfc_does_not_allow():
 
 
 def test_a_dut_without_loss_has_no_buffer_time():
-    result = back_to_back(measurer_on(FakeGenerator(20e6)), 10e6, repeats=2, longest_s=2.0, throughput_fps=10e6)
+    measurer = measurer_on(FakeGenerator(20e6))
+    result, reasons = back_to_back(measurer, 10e6, repeats=2, longest_s=2.0, throughput_fps=10e6)
 
-    assert result.unlimited
+    assert [why for why, _ in reasons] == [Why.UNTRIED]
     assert result.burst_frames == (20_000_000, 20_000_000)
     assert result.corrected_buffer_s is None
 
@@ -333,7 +335,7 @@ def test_a_dut_that_sustains_no_burst_has_one_of_no_frame():
     """The search goes down to less than a frame: nothing is due then, which is no load that was not offered."""
     measurer = measurer_on(FakeGenerator(0.5))
 
-    result = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
+    result, _ = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
 
     assert (result.burst_frames, measurer.disturbed_loads) == ((0,), [])
 
@@ -346,9 +348,9 @@ def test_the_corrected_buffer_time_is_rfc_9004s():
             self.capacity_fps = 4e6 + 1000 / spec.duration_s
             return super().run_trial(spec)
 
-    result = back_to_back(measurer_on(Buffered(4e6)), 10e6, repeats=1, longest_s=2.0, throughput_fps=4e6)
+    result, reasons = back_to_back(measurer_on(Buffered(4e6)), 10e6, repeats=1, longest_s=2.0, throughput_fps=4e6)
 
-    assert not result.unlimited
+    assert reasons == []
     # a burst of n frames at 10 Mpps fits when n - n * 0.4 <= 1000
     assert result.mean_burst_frames == pytest.approx(1000 / 0.6, rel=0.03)
     assert result.corrected_buffer_s == pytest.approx(1000 / 10e6, rel=0.03)
@@ -369,13 +371,13 @@ def test_load_limits_must_rise():
 def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
     """What the rig disturbed neither lowers a figure nor bounds it from above; what the search saw lost does."""
     measurer = measurer_on(Disturbed(6e6))
-    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
     confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
     assert confirmed.disturbed.startswith(
         "the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid"
     )
-    seen = observations(Outcome((), "mlrsearch", 64.0, 2, (confirmed,)))[0]
+    seen = next(goal_figures([confirmed], Outcome((), "mlrsearch", 64.0, 2)))
     assert (seen.value, seen.high) == (4_898_500, pytest.approx(5_070_000))
     judged = {text: judge_ndr(text, seen) for text in (">= 4.5 Mpps", ">= 5 Mpps", ">= 5.5 Mpps")}
     assert judged == {
@@ -383,6 +385,14 @@ def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
         ">= 5 Mpps": Judgement.INCONCLUSIVE,
         ">= 5.5 Mpps": Judgement.FAIL,
     }
+
+
+def test_what_was_not_confirmed_on_cores_that_the_host_kept_apart_says_both():
+    why = {"unconfirmed": "not confirmed: 3 trials in a row were invalid", "slowed": "the host kept the CPUs apart"}
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000, **why)
+    (seen,) = goal_figures([found], Outcome((), "mlrsearch", 64.0, 2))
+    assert (seen.low, seen.high, seen.why) == (None, None, (Why.UNCONFIRMED, Why.SLOWED))
+    assert seen.detail == "; ".join(why.values())
 
 
 def judge_ndr(text, seen):
@@ -398,7 +408,7 @@ def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
             self.invalid_every = 1 if spec.load_fps == 5_000_000 else None
             return super().run_trial(spec)
 
-    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
+    found = SearchedGoal(NDR, SearchStatus.FOUND, load_fps=5_000_000)
     confirmed = ConfirmationSearch(measurer_on(Weak(4e6)), 5.0).confirm(found)
 
     assert (confirmed.confirmation.load_fps, confirmed.disturbed) == (4_000_000, "")
@@ -415,9 +425,10 @@ def test_bursts_that_the_rig_spoiled_make_a_lower_bound():
             return super().run_trial(spec)
 
     measurer = measurer_on(Absent(20e6))
-    result = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
+    result, reasons = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
 
-    assert not result.unlimited
-    assert result.at_least.startswith("the rig disturbed longer bursts: 1.00 Mpps: 3 trials in a row were invalid")
-    seen = observations(Outcome((), "back-to-back", 64.0, 2, back_to_back=result))[0]
-    assert seen.lower_bound
+    ((why, detail),) = reasons
+    assert why is Why.DISTURBED
+    assert detail.startswith("the rig disturbed longer bursts: 1.00 Mpps: 3 trials in a row were invalid")
+    (seen,) = burst_figures(result, (), reasons)
+    assert (seen.low, seen.high, seen.why) == (seen.value, None, (Why.DISTURBED,))

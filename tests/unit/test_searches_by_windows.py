@@ -10,20 +10,21 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
+from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
-from pytest_nfvperf.measure.load_series import loss_point
+from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.validity import Patience
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.measure.ledger import Ledger
-from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WindowState, WitnessWindows
 from pytest_nfvperf.session.running_test import bounding
+from tests.outcomes import measured
 from tests.unit.test_never_wrong import Row, trial_of
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
@@ -103,8 +104,8 @@ def goals_on(generator: OnASharedHost) -> tuple[LoadMeasurer, dict[str, float | 
     return measurer, {goal.goal.name: goal.load_fps for goal in found}
 
 
-def found_at(load_fps: float | None, goal: Goal = NDR) -> GoalOutcome:
-    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=load_fps)
+def found_at(load_fps: float | None, goal: Goal = NDR) -> SearchedGoal:
+    return SearchedGoal(goal, SearchStatus.FOUND, load_fps=load_fps)
 
 
 def _short(goal: Goal) -> Goal:
@@ -126,8 +127,8 @@ def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
         measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared, drops=0.01))
         (ndr,) = mlr_search(measurer, [_short(NDR)], LIMITS)
         assert ndr.status is SearchStatus.BELOW_MINIMUM
-        point = loss_point(measurer.measure(1.0, 1e6, "fixed load"))
-        assert point.loss_ratio == pytest.approx(0.01, rel=0.01)
+        loss = loss_of_trial(measurer.measure(1.0, 1e6, "fixed load"))
+        assert loss.point.loss_ratio == pytest.approx(0.01, rel=0.01)
 
 
 def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least() -> None:
@@ -176,8 +177,8 @@ def test_a_confirmation_tells_both_losses() -> None:
     assert confirmation.passed
     assert 1.0 < (confirmation.undisturbed_s or 0) < 4.5
     assert confirmation.lost_disturbed > 100_000
-    outcome = Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2, trials=(), goals=(pdr,))
-    observed = next(each for each in observations(outcome) if each.metric == "pdr")
+    outcome = measured(Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2), pdr)
+    observed = next(each for each in outcome.figures if each.metric == "pdr")
     assert f"{confirmation.lost_disturbed:,} more while the machine disturbed it" in observed.confidence
 
 
@@ -309,15 +310,15 @@ def test_a_short_trial_is_no_confirmation() -> None:
 def test_a_confirmation_of_which_nobody_can_tell_whose_loss_it_was_lowers_no_figure() -> None:
     """The next load is what came through at most, on a step well below: of 5 Mpps 3.6 came through, so 3.5 is tried."""
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
-    found = GoalOutcome(PDR, SearchStatus.FOUND, load_fps=5_000_000, upper_fps=6_010_000)
+    found = SearchedGoal(PDR, SearchStatus.FOUND, load_fps=5_000_000, upper_fps=6_010_000)
     (pdr,) = ConfirmationSearch(measurer, 1.0).confirm_all([found])
     assert pdr.confirmation is not None
     assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (3_500_000, True)
     assert pdr.disturbed.startswith("the rig let nothing be confirmed at 5.00 Mpps: trial-")
     assert pdr.disturbed.endswith("lost frames, and too little of it was undisturbed to tell whose loss that was")
-    outcome = Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2, trials=(), goals=(pdr,))
-    seen = next(each for each in observations(outcome) if each.metric == "pdr")
-    assert (seen.value, seen.low, seen.high) == (3_500_000, None, 6_010_000)
+    outcome = measured(Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2), pdr)
+    seen = next(each for each in outcome.figures if each.metric == "pdr")
+    assert (seen.value, seen.low, seen.high) == (3_500_000, 3_500_000, 6_010_000)
 
 
 def test_the_ledger_shown_is_of_a_trial_in_which_the_dut_lost_frames() -> None:

@@ -8,11 +8,13 @@ import pytest
 from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.session_watch import SessionWatch
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
+
+BARE = Outcome((), "mlrsearch", 64.0, 2)
 
 
 @dataclass
@@ -49,11 +51,11 @@ def searched(also_in: str = "", session: Session | None = None) -> tuple[Session
     measurer = measurer_on(generator)
     measurer.watch = SessionWatch(generator.session)
     goals = ConfirmationSearch(measurer, 5.0).confirm_all(mlr_search(measurer, (NDR, PDR), LIMITS))
-    return generator.session, Outcome((), "mlrsearch", 64.0, 2, goals, **measurer.watch.judged(goals))
+    return generator.session, measurer.watch.judged(replace(BARE, goals=goals), goals)
 
 
 def flaps(outcome: Outcome):
-    (seen,) = [seen for seen in observations(outcome) if seen.metric == "session_flaps"]
+    (seen,) = [seen for seen in outcome.figures if seen.metric == "session_flaps"]
     return seen
 
 
@@ -77,7 +79,7 @@ def test_a_session_that_goes_down_in_a_confirmation_that_holds_is_judged():
     ("down", "goals", "reason"),
     [
         (None, None, "BGP session with 10.0.0.2: the daemon does not count them"),
-        (0, (GoalOutcome(NDR, SearchStatus.BELOW_MINIMUM),), "no load was sustained"),
+        (0, (SearchedGoal(NDR, SearchStatus.BELOW_MINIMUM),), "no load was sustained"),
     ],
 )
 def test_flaps_that_nobody_counted_are_missing(down, goals, reason):
@@ -85,11 +87,11 @@ def test_flaps_that_nobody_counted_are_missing(down, goals, reason):
     session.down = down
     measurer.watch = SessionWatch(session)
     measurer.measure(1.0, 1e6, "search")
-    found = measurer.watch.judged(goals or (GoalOutcome(replace(NDR), SearchStatus.FOUND, load_fps=1_000_000),))
+    goals = goals or (SearchedGoal(replace(NDR), SearchStatus.FOUND, load_fps=1_000_000),)
 
-    outcome = Outcome((), "mlrsearch", 64.0, 2, **found)
-    assert not [seen for seen in observations(outcome) if seen.metric == "session_flaps"]
-    assert unmeasured(outcome)["session_flaps"].startswith(reason)
+    outcome = measurer.watch.judged(BARE, goals)
+    assert not [seen for seen in outcome.figures if seen.metric == "session_flaps"]
+    assert outcome.missing["session_flaps"].startswith(reason)
 
 
 def test_where_no_confirmation_is_asked_for_the_load_found_counts():
@@ -98,6 +100,6 @@ def test_where_no_confirmation_is_asked_for_the_load_found_counts():
     measurer.measure(1.0, 1e6, "search")
     measurer.measure(1.0, 3e6, "search")
 
-    seen = measurer.watch.judged((GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, load_fps=2_000_000),))["sessions"]
+    goals = (SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, load_fps=2_000_000),)
 
-    assert len(seen.trials) == 1
+    assert len(measurer.watch.judged(BARE, goals).sessions.trials) == 1

@@ -9,9 +9,8 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
-from pytest_nfvperf.measure.load_series import loss_point, trial_of_frames, with_trials
+from pytest_nfvperf.measure.load_series import loss_of_trial, trial_of_frames, with_trials
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
@@ -26,6 +25,7 @@ from pytest_nfvperf.model.traffic.trial import (
     sum_of_classes,
 )
 from pytest_nfvperf.session.sla_check import SlaFailure
+from tests.outcomes import measured
 from tests.unit.test_never_wrong import Row, trial_of
 from tests.unit.test_search_algorithms import measurer_on
 from tests.unit.test_searches_by_windows import CAPACITY, FULL, SHARED, windows_of
@@ -42,10 +42,10 @@ def test_a_class_that_was_short_of_its_load_passes_nothing(left_out, lost):
     classes = (ClassCounts("voice", (voice,)), ClassCounts("bulk", (bulk,)))
     result = replace(trial.result, classes=classes, counts=(sum_of_classes([voice, bulk]),))
     trial = replace(trial, result=result)
-    outcome = Outcome((), "fixed-load", 64.0, 1, loss_curve=(loss_point(trial),), trials=(trial.id,))
+    outcome = measured(Outcome((), "fixed-load", 64.0, 1, trials=(trial.id,)), losses=[loss_of_trial(trial)])
     outcome = with_trials(outcome, VOICE_AND_BULK, [trial])
     rule = Rule((("class", ("voice",)),), (("loss_ratio", parse_limit("loss_ratio", "<= 0")),), "s")
-    (verdict,) = judge([rule], outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    (verdict,) = judge([rule], outcome.label, outcome.figures, lambda _: None, outcome.missing)
     expected = Judgement.FAIL if lost else Judgement.PASS if left_out < 400 else Judgement.INCONCLUSIVE
     assert verdict.judgement is expected
 
@@ -58,7 +58,7 @@ def test_so_many_frames_are_counted_though_the_machine_leaves_a_tenth_out(loss):
     result = rig.bench.context.trials[trial].result
     assert all(count.skipped and count.offered >= 2000 for count in result.counts)
     (point,) = outcome.loss_curve
-    assert (point.lost_frames, point.short) == (result.lost, "")
+    assert (point.lost_frames, outcome.missing) == (result.lost, {})
     check = rig.check({}, {"lost_frames": "<= 0"})
     with pytest.raises(SlaFailure, match="1 FAIL") if loss else nullcontext():
         check.check(outcome)
@@ -102,9 +102,9 @@ def test_frames_lost_while_the_machine_was_kept_busy_are_counted_again_in_window
     except InvalidTrialsError:
         assert expected is Judgement.INCONCLUSIVE
         return
-    outcome = Outcome((), "frames", 64.0, 2, loss_curve=(loss_point(trial),), trials=(trial.id,))
+    outcome = measured(Outcome((), "frames", 64.0, 2, trials=(trial.id,)), losses=[loss_of_trial(trial)])
     rule = Rule((), (("loss_ratio", parse_limit("loss_ratio", "<= 0")),), "s")
-    (verdict,) = judge([rule], {}, observations(outcome), lambda _: None, unmeasured(outcome))
+    (verdict,) = judge([rule], {}, outcome.figures, lambda _: None, outcome.missing)
     assert verdict.judgement is expected
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.report.figures import soak_facts
-from pytest_nfvperf.model.measure.observe import soak_observations
+from pytest_nfvperf.measure.soak_figures import soak_figures
 from pytest_nfvperf.model.measure.soak_series import TIME, SoakPlan, SoakTable, attributed_intervals, summarise
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -46,7 +46,7 @@ def test_a_loss_while_a_core_was_shared_is_not() -> None:
     table, result = soak({150: 700, 152: 500, 250: 3}, shared=range(140, 170))
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
     assert (found.lost, found.disturbed_lost, found.disturbed_count) == (3, 1200, 0)
-    (ratio,) = (seen for seen in soak_observations(found) if seen.metric == "loss_ratio")
+    (ratio,) = (seen for seen in soak_figures(found) if seen.metric == "loss_ratio")
     assert "1,200 more lost while the machine disturbed others" in ratio.confidence
     facts = dict(soak_facts(found))
     assert facts["disturbed by the rig"] == "0 of 3 intervals; 1,200 lost in disturbed windows of others"

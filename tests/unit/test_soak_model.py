@@ -1,4 +1,4 @@
-"""From samples to a soak's summary, observations and verdict."""
+"""From samples to a soak's summary, figures and verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.figures import soak_events, soak_facts, soak_line
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, DisturbedInterval, Gap
 from pytest_nfvperf.model.measure.soak_series import (
     HITS,
@@ -45,7 +44,7 @@ rules:
 
 def judged(soak):
     outcome = soak_outcome(soak)
-    verdicts = judge(parse_sla(SLA).rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    verdicts = judge(parse_sla(SLA).rules, outcome.label, outcome.figures, lambda _: None, outcome.missing)
     return {verdict.metric: verdict for verdict in verdicts}
 
 
@@ -117,7 +116,7 @@ def test_a_whole_soak_of_spoiled_intervals_is_judged_by_all_that_was_lost(lost, 
     assert (soak.disturbed_count, soak.is_whole) == (55, True)
     sla = SLA.replace('loss_ratio: "<= 0"', 'loss_ratio: "<= 0.1 %"').replace('      lost_frames: "<= 0"\n', "")
     outcome = soak_outcome(soak)
-    verdicts = judge(parse_sla(sla).rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    verdicts = judge(parse_sla(sla).rules, outcome.label, outcome.figures, lambda _: None, outcome.missing)
     found = {verdict.metric: verdict for verdict in verdicts}
     assert found["loss_ratio"].judgement is (judgement or Judgement.INCONCLUSIVE)
     if judgement is None:

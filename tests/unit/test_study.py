@@ -14,10 +14,10 @@ from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.streams import StreamRun
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
@@ -60,7 +60,7 @@ def test_the_last_subject_has_the_slope_over_the_series():
     assert slope.share == pytest.approx(-0.02, rel=0.1)
     assert slope.share_low < -0.02 < slope.share_high
     assert slope.value == pytest.approx(-80_000, rel=0.1)
-    seen = {(o.metric, o.unit) for o in observations(last)}
+    seen = {(o.metric, o.unit) for o in last.figures}
     assert {("forwarding_rate_slope", "ratio"), ("forwarding_rate_slope", "pps"), ("packet_time_slope", "ns")} <= seen
 
 
@@ -126,7 +126,7 @@ def test_without_an_undisturbed_window_whole_trials_tell_ratios_and_no_rate_that
     sla = bench.sla("forwarding_rate", ">= 60 % of {bridges: 1}")
     outcomes = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
     assert len(bench.order) == 10, "five rounds of whole trials tell enough"
-    assert [outcome.missing for outcome in outcomes] == [(), ()]
+    assert [outcome.missing for outcome in outcomes] == [{}, {}]
     assert "whole trials" in outcomes[1].notes[-1]
     sla.check_each(outcomes)
 
@@ -157,9 +157,10 @@ def test_a_dut_that_takes_all_is_generator_limited_and_its_ratio_open():
 
     one, nine = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
 
-    assert "generator-limited" in one.sampled("forwarding_rate").at_least
+    assert one.sampled("forwarding_rate").bound is Bound.AT_LEAST
+    assert "generator-limited" in one.sampled("forwarding_rate").why
     ratio = nine.relative("forwarding_rate")
-    assert (ratio.low, ratio.bound_reason[:28]) == (0.0, "baseline: generator-limited:")
+    assert (ratio.low, ratio.why[:28]) == (0.0, "baseline: generator-limited:")
     assert ratio.high == pytest.approx(4 / 9, rel=0.05)
     with pytest.raises(SlaFailure, match="1 FAIL"):
         sla.check_each([one, nine])
@@ -172,7 +173,7 @@ def test_a_load_that_the_generator_cannot_hold_is_lowered_for_all():
 
     loads = [spec.load_fps for spec in bench.generator.specs if spec.purpose == "forwarding rate"]
     assert set(loads) == {round(9e6 * 0.9**4)}
-    assert [outcome.sampled("forwarding_rate").at_least for outcome in outcomes] == ["", ""]
+    assert [outcome.sampled("forwarding_rate").bound for outcome in outcomes] == [Bound.EXACT] * 2
     assert all(spec.saturating for spec in bench.generator.specs)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_nfvperf.adapters.host.nic import function_of, most_vfs
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.plugin.selection import COUNTED
 from pytest_nfvperf.session.nics import Nics, why_no_nics
@@ -95,7 +94,7 @@ def test_ports_on_each_function(sysfs: Path) -> None:
 def test_the_number_of_vfs_is_that_of_the_nic_with_fewest(sysfs: Path) -> None:
     records: list[Any] = []
     outcome = nics_of(sysfs, PF, VF1, records=records).virtual_functions()
-    (seen,) = observations(outcome)
+    (seen,) = outcome.figures
     assert (seen.metric, seen.value, seen.unit) == ("virtual_functions", 32.0, "VFs")
     assert records == [outcome]
     assert outcome.notes == ("dpdk0: 64 VFs, vf1: 32 VFs",)

@@ -40,6 +40,7 @@ from pytest_nfvperf.config.sla_file import load_sla, parse_limit
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.features.routing.convergence import Convergence
+from pytest_nfvperf.measure.bounds import class_loss_figures
 from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import Subject
@@ -49,7 +50,6 @@ from pytest_nfvperf.measure.soak_load import find_loads
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError
 from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
-from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.soak import SoakLoad
@@ -67,7 +67,7 @@ from pytest_nfvperf.model.traffic.trial import (
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
-from pytest_nfvperf.session.slas import observations_by_subject
+from pytest_nfvperf.session.slas import figures_by_subject
 from tests.sample_run import run_data
 
 ROOT = Path(__file__).parents[2]
@@ -313,7 +313,7 @@ def test_a_rule_on_every_class_is_judged_on_each():
     rig = Rig(5e6, class_loss={"video": 0.01})
     outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
     rule = Rule((("class", ("*",)),), (("lost_frames", parse_limit("lost_frames", "<= 0")),), "s")
-    verdicts = judge([rule], outcome.label, observations(outcome), lambda _: None)
+    verdicts = judge([rule], outcome.label, outcome.figures, lambda _: None)
     assert [dict(each.subject)["class"] for each in verdicts] == ["voice", "video", "bulk", "rest"]
     assert [each.judgement for each in verdicts] == [Judgement.PASS, Judgement.FAIL, Judgement.PASS, Judgement.PASS]
 
@@ -346,18 +346,18 @@ def test_a_rule_about_a_class_matches_tests_before_they_show_their_classes():
 def test_latency_of_each_class_is_a_figure():
     rig = Rig(5e6)
     outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
-    seen = [each for each in observations(outcome) if each.metric == "latency_p99"]
+    seen = [each for each in outcome.figures if each.metric == "latency_p99"]
     assert [each.of_class for each in seen] == ["", "voice", "video", "bulk", "rest"]
 
 
 def test_a_search_raises_all_classes_in_their_shares():
     rig = Rig(5e6)
     outcome = rig.search.ndr_pdr(rig.live, VOICE_AND_BULK)
-    ndr = observation(outcome, "ndr", "pps")
+    ndr = outcome.figure("ndr", "pps")
     assert ndr.value == pytest.approx(5e6, rel=0.02)
-    parts = {each.of_class: each.value for each in observations(outcome) if (each.metric, each.unit) == ("ndr", "pps")}
+    parts = {each.of_class: each.value for each in outcome.figures if (each.metric, each.unit) == ("ndr", "pps")}
     assert parts == {"": ndr.value, "voice": pytest.approx(ndr.value * 0.1), "bulk": pytest.approx(ndr.value * 0.9)}
-    bits = {each.of_class: each.value for each in observations(outcome) if (each.metric, each.unit) == ("ndr", "bps")}
+    bits = {each.of_class: each.value for each in outcome.figures if (each.metric, each.unit) == ("ndr", "bps")}
     assert bits[""] == pytest.approx(bits["voice"] + bits["bulk"])
     rig.check({"class": "voice"}, {"loss_ratio": ("<= 0", "100 % of ndr")}).check(outcome)
 
@@ -368,7 +368,7 @@ def test_a_search_raises_one_class_while_the_others_stay_fixed(voice):
     mix = TrafficMix(voice=(Traffic(frame_size=128), voice), bulk=(Traffic(), 0.9 if voice == "10 %" else 1.0))
     outcome = rig.search.throughput(rig.live, mix, raise_only="bulk")
     assert outcome.label["raised"] == "bulk"
-    figures = {e.of_class: e.value for e in observations(outcome) if (e.metric, e.unit) == ("throughput", "pps")}
+    figures = {e.of_class: e.value for e in outcome.figures if (e.metric, e.unit) == ("throughput", "pps")}
     assert figures["voice"] == 900_000  # 10 % of the ceiling, 9 Mpps
     assert figures["bulk"] == pytest.approx(5e6 - 900_000, rel=0.02)
     rates = {
@@ -382,8 +382,8 @@ def test_a_goal_can_be_on_one_class_whatever_the_others_lose():
     half = TrafficMix(voice=(Traffic(), "50 %"), bulk=(Traffic(), "50 %"))
     whole = rig.search.throughput(rig.live, half)
     voice = rig.search.throughput(rig.live, half, judge_only="voice")
-    assert observation(whole, "throughput", "pps").value == pytest.approx(3e6, rel=0.02)
-    assert observation(voice, "throughput", "pps").value == pytest.approx(6e6, rel=0.02)
+    assert whole.figure("throughput", "pps").value == pytest.approx(3e6, rel=0.02)
+    assert voice.figure("throughput", "pps").value == pytest.approx(6e6, rel=0.02)
     assert (voice.label["judged"], voice.goals[0].goal.traffic_class) == ("voice", "voice")
 
 
@@ -393,13 +393,13 @@ def test_the_suite_s_own_limits_of_a_class_are_judged(queues):
     outcome = rig.search.ndr_pdr(rig.live, VOICE_AND_BULK, judge_only="voice")
     labels = {**outcome.label, "test": "test_voice_under_overload"}
     sla = load_sla(ROOT / "suites/throughput/sla.yaml")
-    found = judge(sla.rules, labels, observations(outcome), lambda _: None)
+    found = judge(sla.rules, labels, outcome.figures, lambda _: None)
     assert [each.requirement for each in found] == [
         "class voice: loss_ratio <= 0 at 100 % of ndr",
         "class voice: ndr >= 0.02 Mpps",
     ]
     assert {each.judgement for each in found} == {Judgement.PASS}
-    ndr = observation(outcome, "ndr", "pps").value
+    ndr = outcome.figure("ndr", "pps").value
     assert ndr > 8e6 if queues else ndr == pytest.approx(3e6, rel=0.02)
 
 
@@ -500,12 +500,9 @@ def test_a_load_that_the_author_chose_is_never_raised():
 def test_a_loss_that_may_be_the_machines_is_no_failure_of_a_class():
     rig = Rig(5e6, class_loss={"video": 0.01})
     outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
-    doubtful = tuple(
-        replace(each, losses=tuple(replace(one, least_lost=0, why="disturbed") for one in each.losses))
-        for each in outcome.classes
-    )
+    (loss,) = next(each for each in outcome.classes if each.name == "video").losses
     rule = Rule((("class", ("video",)),), (("lost_frames", parse_limit("lost_frames", "<= 0")),), "s")
-    seen = observations(replace(outcome, classes=doubtful))
+    seen = tuple(class_loss_figures("video", loss, 0, "disturbed", ""))
     assert [v.judgement for v in judge([rule], outcome.label, seen, lambda _: None)] == [Judgement.INCONCLUSIVE]
 
 
@@ -583,7 +580,7 @@ def test_exports_have_the_classes(tmp_path):
 
 def test_a_history_keeps_the_figures_of_classes_apart(tmp_path):
     _, run = reported(tmp_path, Rig(5e6, class_loss={"video": 0.01}))
-    (subject,) = measured(observations_by_subject(run))
+    (subject,) = measured(figures_by_subject(run))
     found = {figure.of_class: figure.value for figure in subject.figures if figure.metric == "lost_frames"}
     assert found == {"": 4000, "voice": 0, "video": 4000, "bulk": 0, "rest": 0}
 
@@ -616,10 +613,10 @@ def test_a_study_has_the_rate_of_each_class():
     mix = TrafficMix(voice=(Traffic(frame_size=128), "20 %"), bulk=(Traffic(), "80 %"))
     subjects = [Subject(str(number), bridge_chain(number)) for number in (1, 2)]
     for outcome in rig.bench.study().forwarding_rate("bridges", subjects, mix):
-        rates = {e.of_class: e.value for e in observations(outcome) if (e.metric, e.unit) == ("forwarding_rate", "pps")}
+        rates = {e.of_class: e.value for e in outcome.figures if (e.metric, e.unit) == ("forwarding_rate", "pps")}
         assert rates["voice"] + rates["bulk"] == pytest.approx(rates[""], rel=0.001)
         assert rates["voice"] == pytest.approx(rates["bulk"] / 8, rel=0.01)  # a quarter of it, and half is lost
-        bits = {e.of_class: e.value for e in observations(outcome) if (e.metric, e.unit) == ("forwarding_rate", "bps")}
+        bits = {e.of_class: e.value for e in outcome.figures if (e.metric, e.unit) == ("forwarding_rate", "bps")}
         assert bits["voice"] == pytest.approx(rates["voice"] * 128 * 8)
         rig.check({"class": "voice"}, {"forwarding_rate": ">= 0.1 Mpps"}).check(outcome)
         assert [row.name for row in class_figures(outcome)] == ["voice", "bulk"]
@@ -631,7 +628,7 @@ def test_the_cost_of_a_load_has_the_latency_of_each_class():
     rig = Rig(5e6)
     cost = LoadCost(VOICE_AND_BULK, QUICK, 100_000)
     for outcome in rig.bench.study().compare("bridges", [Subject("1", bridge_chain(1))], cost):
-        seen = [each.of_class for each in observations(outcome) if each.metric == "load_latency_p99"]
+        seen = [each.of_class for each in outcome.figures if each.metric == "load_latency_p99"]
         assert seen == ["", "voice", "bulk"]
 
 
@@ -640,7 +637,7 @@ def test_a_reading_of_convergence_has_the_loss_of_each_class():
     convergence = Convergence({"suite": "mix"}, simulated=True)
     reading = convergence.read(rig.live, FOUR, [], 1.0)
     outcome = convergence.outcome(rig.live, FOUR, [reading], {}, loss_of=[reading])
-    lost = {each.of_class: each.value for each in observations(outcome) if each.metric == "lost_frames"}
+    lost = {each.of_class: each.value for each in outcome.figures if each.metric == "lost_frames"}
     assert lost == {"": 400, "voice": 0, "video": 400, "bulk": 0, "rest": 0}
 
 

@@ -10,10 +10,12 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_runs
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.measure.bounds import PlateauPoint
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
-from pytest_nfvperf.model.measure.outcome import Outcome, PlateauPoint
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
+from tests.outcomes import measured
 from tests.sample_run import run_data
 
 LABELS = (("frame_size", "64"), ("suite", "throughput"), ("test", "test_rate"), ("topology", "phy2phy"))
@@ -34,7 +36,7 @@ def made(tmp_path):
             [
                 replace(run_data(), fingerprint=facts),
                 TestData(labels),
-                Outcome(labels, "frmol", 64.0, 2, samples=(samples,)),
+                measured(Outcome(labels, "frmol", 64.0, 2, samples=(samples,))),
                 TestEndData("passed", 1.0),
                 RunEndData(0, 2.0),
             ]
@@ -92,7 +94,7 @@ def test_a_plateau_is_compared_though_it_has_no_samples(made):
         (test,) = run.tests.values()
         ((record, outcome),) = test.outcomes.items()
         point = PlateauPoint("trial-0009", rate, rate * 0.99, rate * 1.01, 62)
-        test.outcomes[record] = replace(outcome, samples=(), plateaus=(point,))
+        test.outcomes[record] = measured(replace(outcome, samples=(), figures=()), plateaus=[point])
         return run
 
     compared = compared_runs(with_plateau(made("one", 4e6), 4e6), with_plateau(made("two", 4e6), 3.4e6), 0.02)

@@ -26,7 +26,8 @@ from pytest_nfvperf.model.evidence.comparison import (
     words,
 )
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
-from pytest_nfvperf.model.evidence.records import RecordKind, plain, with_current_keys
+from pytest_nfvperf.model.evidence.records import plain
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.compare import (
     BETTER,
     ComparisonData,
@@ -37,10 +38,9 @@ from pytest_nfvperf.model.measure.compare import (
     SideFigures,
     compare_metric,
 )
-from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import subject_of
-from pytest_nfvperf.model.statistics import Samples, relative
+from pytest_nfvperf.model.statistics import Bound, Samples, relative
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 COMPARISON_FILE = "comparison.json"
@@ -89,13 +89,12 @@ def write_comparison(compare_metric: ComparedRun, directory: Path, name: str = C
 
 
 def read_comparison_document(path: Path) -> dict[str, Any]:
-    """The document of a file, under the keys of today; TestbedError if it is of a newer version."""
+    """The document of a file; TestbedError if it is of another version."""
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     version: Any = document.get("schema")
-    if version not in range(1, DOCUMENT_SCHEMA + 1):
-        raise TestbedError(f"{path} is of schema {version}, and only 1 to {DOCUMENT_SCHEMA} can be read")
-    comparisons = [with_current_keys(RecordKind.COMPARISON, version, one) for one in document["comparisons"]]
-    return {**document, "schema": DOCUMENT_SCHEMA, "comparisons": comparisons}
+    if version != DOCUMENT_SCHEMA:
+        raise TestbedError(f"{path} is of schema {version}, and only {DOCUMENT_SCHEMA} can be read")
+    return document
 
 
 def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> ComparedRun:
@@ -186,15 +185,16 @@ def _samples(outcome: Outcome) -> list[Samples]:
     found = [samples for samples in outcome.samples if samples.metric in BETTER]
     for goal in outcome.goals:
         values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]
-        seen = observation(outcome, goal.goal.name, "pps")
+        seen = outcome.figure(goal.goal.name, "pps")
         if goal.goal.name in BETTER and values and seen is not None:
-            at_least, at_most = (
-                seen.bound_reason if open_end else "" for open_end in (seen.lower_bound, seen.upper_bound)
-            )
-            figures = tuple(map(float, values))
-            found.append(Samples(goal.goal.name, "pps", figures, at_least=at_least, at_most=at_most))
-    for seen in observations(outcome):
+            found.append(_bounded(seen, tuple(map(float, values))))
+    for seen in outcome.figures:
         if seen.metric in BETTER and not seen.of_class and all(seen.metric != samples.metric for samples in found):
-            at_least, at_most = (seen.bound_reason * open_end for open_end in (seen.lower_bound, seen.upper_bound))
-            found.append(Samples(seen.metric, seen.unit, (seen.value,), at_least=at_least, at_most=at_most))
+            found.append(_bounded(seen, (seen.value,)))
     return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]
+
+
+def _bounded(seen: Figure, values: tuple[float, ...]) -> Samples:
+    """Values that are bounds where the figure is one."""
+    bound = Bound.of(low=seen.low is None, high=seen.high is None)
+    return Samples(seen.metric, seen.unit, values, bound=bound, why=seen.detail if bound else "")

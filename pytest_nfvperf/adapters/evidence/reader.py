@@ -323,8 +323,11 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
+        older = (
+            "; `python -m tools.upgrade_evidence` in a clone rewrites files of version 2" if "schema" in where else ""
+        )
         raise ConfigError(
-            f"not an evidence record of this version: {where or 'line'}: {first['msg']}",
+            f"not an evidence record of this version: {where or 'line'}: {first['msg']}{older}",
             file=str(file),
             key=f"line {number}",
         ) from error

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
-from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, RecordKind, with_current_keys
+from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, RecordKind
 
 
 class Line(BaseModel):
@@ -18,7 +17,7 @@ class Line(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    schema_version: Literal[2] = Field(alias="schema", description="Version of this format.")
+    schema_version: Literal[3] = Field(alias="schema", description="Version of this format.")
     id: str = Field(description='Unique in the run and readable: "trial-0012".')
     run: str = Field(description="Run id.")
     test: str = Field(description="pytest node id; empty for records of the run itself.")
@@ -38,29 +37,12 @@ _ANY_LINE: Any = Annotated[reduce(or_, map(_line_of, RecordKind)), Field(discrim
 _LINE: TypeAdapter[Line] = TypeAdapter(_ANY_LINE)
 
 
-_IS_CURRENT = re.compile(rf'\s*{{\s*"schema":\s*{SCHEMA_VERSION}\b')
-
-
 def parse_line(text: bytes | str) -> Line:
-    """One line as typed data; older versions of the schema are read, too.
+    """One line as typed data.
 
-    pydantic.ValidationError if it is no such line, or of a newer version. Strict: text is no number.
+    pydantic.ValidationError if it is no such line, or of another version. Strict: text is no number.
     """
-    return _LINE.validate_json(_current(text), strict=True)
-
-
-def _current(text: bytes | str) -> bytes | str:
-    """The line as this version would write it. Only lines of earlier versions are changed."""
-    if _IS_CURRENT.match(text if isinstance(text, str) else text[:40].decode(errors="replace")):
-        return text  # almost every line: it is parsed once
-    try:
-        line = json.loads(text)
-    except ValueError:
-        return text
-    if not isinstance(line, dict) or line.get("schema") not in range(1, SCHEMA_VERSION):
-        return text
-    data = with_current_keys(str(line.get("kind")), line["schema"], line.get("data"))
-    return json.dumps({**line, "schema": SCHEMA_VERSION, "data": data})
+    return _LINE.validate_json(text, strict=True)
 
 
 def schema_text() -> str:

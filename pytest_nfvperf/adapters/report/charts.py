@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.report.chart import (
     Panel,
     Scale,
 )
-from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
+from pytest_nfvperf.adapters.report.figures import goal_figures
 from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
@@ -38,8 +38,9 @@ from pytest_nfvperf.adapters.report.studies import (
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import TrialData
+from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
-from pytest_nfvperf.model.sla.verdict import Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram
 
@@ -87,7 +88,7 @@ def outcome_charts(
     ``verdicts``: on the outcome; all show the limits of what they show.
     """
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
-    measured = [point for point in outcome.latency if point.trial_id in trials and not point.disturbed]
+    measured = [point for point in outcome.latency if point.trial_id in trials and point.p50_ns is not None]
     # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
     histograms = [(point.at, trials[point.trial_id].result.latency) for point in measured]
     if len(measured) == 1:  # at several loads the classes would be too many curves
@@ -95,7 +96,7 @@ def outcome_charts(
         merged = ((each.name, Histogram.merged(c.latency for c in each.counts if c.latency)) for each in classes)
         histograms += [(f"{name} at {measured[0].at}", histogram) for name, histogram in merged]
     curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
-    held = [point for point in outcome.loss_curve if not point.short]
+    held = [point for point in outcome.loss_curve if point.loss_ratio is not None]
     several = len({point.load_fps for point in held}) > 1
     return {
         "search": search_chart(own, outcome, verdicts) if outcome.goals and len(own) > 1 else None,
@@ -355,13 +356,13 @@ def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> 
 
     def hover(place: str, outcome: Outcome, goal: GoalOutcome) -> str:
         shown = goal_figures(outcome, goal.goal.name)
-        return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{goal_note(goal)}"
+        return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{shown.note}"
 
     found = sorted(
         (
             (panel.at(outcome), outcome, goal, seen)
             for outcome in one.outcomes
-            if (goal := outcome.goal(name)) and goal.load_fps is not None and (seen := goal_seen(outcome, name))
+            if (goal := outcome.goal(name)) and goal.load_fps is not None and (seen := outcome.figure(name, "pps"))
         ),
         key=lambda each: each[0],
     )
@@ -378,7 +379,7 @@ def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> 
                 5.5 if strict else 6.5,
                 line=("solid" if strict else "dash") if joined else "",
                 width=1.8 if strict else 1.3,
-                labels=[_sweep_mark(outcome, goal, seen) for _, outcome, goal, seen in members],
+                labels=[_sweep_mark(outcome, seen) for _, outcome, _, seen in members],
                 hover=[hover(panel.places[at], outcome, goal) for at, outcome, goal, _ in members],
                 links=[goal.confirmation.trial_id if goal.confirmation else None for _, _, goal, _ in members],
             )
@@ -417,15 +418,15 @@ def _limit_lines(found: dict[_Limits, tuple[str, str]], is_number: Callable[[str
                 yield ChartSeries(shown[0], x, y, shown[1], "line-ew", 14, line=line, width=1.4, hover=requirements)
 
 
-def _sweep_mark(outcome: Outcome, goal: GoalOutcome, seen: Observation) -> str:
+def _sweep_mark(outcome: Outcome, seen: Figure) -> str:
     """``↑`` only where the rig's ceiling is drawn and was the limit."""
-    mark = bound_mark(seen)
-    return "↑" if mark == "≥" and goal.generator_limited and outcome.ceiling_fps is not None else mark
+    mark = load_mark(seen)
+    return "↑" if mark == "≥" and Why.GENERATOR in seen.why and outcome.ceiling_fps is not None else mark
 
 
-def bound_mark(seen: Observation) -> str:
+def load_mark(seen: Figure) -> str:
     """``≥`` where the rig, not the DUT, ended the search; ``?`` where no trial of full length confirmed it."""
-    if seen.upper_bound:
+    if seen.low is None:
         return "?"
     return "≥" if seen.bound in {Bound.AT_LEAST, Bound.BETWEEN} else ""
 

@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures
 from pytest_nfvperf.adapters.report.chart import MUTED, SERIES, SYMBOLS, Axis, Chart, ChartSeries, Dash, Panel
 from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, sweep_chart
+from pytest_nfvperf.adapters.report.figures import bound_mark
 from pytest_nfvperf.adapters.report.html import head_style
 from pytest_nfvperf.adapters.report.load_charts import loss_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
@@ -40,8 +41,8 @@ from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
+from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Verdict, worst
-from pytest_nfvperf.model.statistics import bound_of
 from pytest_nfvperf.model.traffic.trial import latency_origin
 
 DATASHEET_FILE = "datasheet.html"
@@ -263,13 +264,13 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
     graphs: list[Markup] = []
     curves = 0
     for outcome, verdicts in measured:
-        held = [point for point in outcome.loss_curve if not point.short]
+        held = [point for point in outcome.loss_curve if point.loss_ratio is not None]
         most = outcome.line_rate_fps or outcome.ceiling_fps
         if (soak := outcome.soak) is not None and soak.offered:
             held.append(LossPoint(soak.load_fps, soak.lost / soak.offered, ""))
         for point in sorted(held, key=lambda point: -point.load_fps):
             share = MISSING if most is None else f"{point.load_fps / most:.0%}".replace("%", " %")
-            mark = bound_of(point.loss_ratio, lower=False, upper=bool(point.at_most)).mark
+            mark = bound_mark(outcome.figure("loss_ratio", at=load_in_fps(point.load_fps)))
             rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
         curves += (is_curve := len({point.load_fps for point in held}) > 1)
         if is_curve and len(graphs) < _MOST_GRAPHS:
@@ -292,7 +293,7 @@ def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> Datashe
         burst = outcome.back_to_back
         if burst is None:
             continue
-        mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
+        mark = bound_mark(outcome.figure("back_to_back_frames"))
         frames, buffer = f"{mark}{burst.mean_burst_frames:,.0f}", burst.corrected_buffer_s
         spread = f"{min(burst.burst_frames):,} .. {max(burst.burst_frames):,}" if burst.burst_frames else MISSING
         repeats = str(len(burst.burst_frames))

@@ -21,22 +21,19 @@ from pytest_nfvperf.model.display import (
     how_many,
 )
 from pytest_nfvperf.model.evidence.records import Span
-from pytest_nfvperf.model.measure.observe import observation
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import (
     GoalOutcome,
     LatencyPoint,
-    LossPoint,
     Outcome,
     SearchStatus,
     loss_bound_text,
 )
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Soak
-from pytest_nfvperf.model.sla.rules import normal_load_name, show_load
-from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.statistics import Bound, Samples, bound_of
+from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, show_load
+from pytest_nfvperf.model.statistics import Bound, Samples
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
-GENERATOR_LIMITED = "generator-limited"
 _DRIFT_NAMES = {
     "rate_change": "received rate",
     "latency_p99_change": "99th percentile of latency",
@@ -47,12 +44,7 @@ _ADJACENT_S = 0.05
 """Intervals follow one another if no more than this is between them."""
 
 
-def goal_seen(outcome: Outcome, name: str) -> Observation | None:
-    """What a search found, as the SLA judges it, frames/s per direction; None if it found nothing."""
-    return observation(outcome, name, "pps")
-
-
-def bounded_text(seen: Observation, show: Callable[[float], str]) -> str:
+def bounded_text(seen: Figure, show: Callable[[float], str]) -> str:
     """``4.10``, ``≥ 4.10``, ``≤ 4.10``, ``~ 4.10``; an interval as ``4.10 .. 4.43``."""
     if seen.bound is Bound.BETWEEN:
         return " .. ".join(map(show, seen.interval))
@@ -74,43 +66,44 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
     goal = outcome.goal(name)
     if goal is None:
         return GoalFigures()
-    seen = goal_seen(outcome, name)
+    seen = outcome.figure(name, "pps")
     if seen is None or goal.load_fps is None:
         why = {SearchStatus.BELOW_MINIMUM: "< minimum", SearchStatus.ABORTED: "aborted"}.get(goal.status, MISSING)
         return GoalFigures(mpps=why, note=goal.detail)
-    return _rate_figures(outcome, seen, goal_note(goal))
+    return _rate_figures(outcome, seen, goal_note(goal, seen))
 
 
 def plateau_figures(outcome: Outcome) -> GoalFigures:
-    seen = plateau_seen(outcome)
+    seen = plateau(outcome)
     if seen is None:
         return GoalFigures()
     interval = ""
     if seen.low is not None and seen.high is not None:
         interval = f"{digits(seen.low / 1e6)} .. {digits(seen.high / 1e6)} Mpps at 95 %"
-    return _rate_figures(outcome, seen, "; ".join(filter(None, (seen.bound_reason, interval, seen.confidence))))
+    return _rate_figures(outcome, seen, "; ".join(filter(None, (seen.detail, interval, seen.confidence))))
 
 
-def _rate_figures(outcome: Outcome, seen: Observation, note: str) -> GoalFigures:
+def _rate_figures(outcome: Outcome, seen: Figure, note: str) -> GoalFigures:
     gbps = outcome.bits_per_second(seen.value) / 1e9  # layer 2, with FCS
     share = format_line_share(seen.value, outcome.line_rate_fps)
     return GoalFigures(bounded_text(seen, lambda fps: digits(fps / 1e6)), digits(gbps), share, note)
 
 
-def plateau_seen(outcome: Outcome) -> Observation | None:
-    """The forwarding rate beside a search, as an SLA judges it, frames/s per direction; None if there is none."""
-    return observation(outcome, "forwarding_rate", "pps") if outcome.plateaus else None
+def plateau(outcome: Outcome) -> Figure | None:
+    """The forwarding rate beside a search, frames/s per direction; None if there is none."""
+    return outcome.figure("forwarding_rate", "pps") if outcome.goals else None
 
 
-def goal_note(goal: GoalOutcome) -> str:
-    parts = [GENERATOR_LIMITED] if goal.generator_limited else []
+def goal_note(goal: GoalOutcome, seen: Figure) -> str:
     confirmation = goal.confirmation
+    failed = confirmation is not None and not confirmation.passed  # the detail says no more than what follows
+    parts = [seen.detail] if seen.detail and not failed else []
     if confirmation is not None:
         how = "confirmed" if confirmation.passed else "NOT confirmed"
         loss = format_ratio(confirmation.loss_ratio)
         at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
         parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
-    return "; ".join([*parts, *filter(None, (goal.detail, goal.disturbed))])
+    return "; ".join([*parts, *([goal.detail] if goal.detail and goal.detail not in seen.detail else [])])
 
 
 def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> str:
@@ -171,7 +164,9 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
             load = loss.load_fps if loss is not None else outcome.class_load_fps(each, point.load_fps if point else 0)
             lost = MISSING
             if loss is not None:
-                least = f"{loss.least_lost:,} .. " if loss.why else ""
+                seen = outcome.figure("lost_frames", at=at, of_class=each.name)
+                certain = seen is not None and seen.low == seen.high
+                least = "" if seen is None or certain or seen.high is None else f"{seen.interval[0]:,.0f} .. "
                 lost = f"{least}{loss.lost_frames:,} of {loss.offered_frames:,}"
             p50, p99 = (MISSING, MISSING) if point is None else (format_ns(point.p50_ns), format_ns(point.p99_ns))
             trial_id = loss.trial_id if loss is not None else point.trial_id if point is not None else ""
@@ -202,15 +197,14 @@ def other_result(outcome: Outcome) -> str:
         return line if outcome.sessions is None else f"{line}, {format_count(outcome.sessions.flaps, 'flaps')}"
     if outcome.back_to_back is not None:
         burst = outcome.back_to_back
-        # The rig, not the DUT, ended longer bursts: the DUT may do more.
-        mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
+        mark = bound_mark(outcome.figure("back_to_back_frames"))
         buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
         return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
     if outcome.loss_curve:
-        return _loss_line(outcome.loss_curve)
+        return _loss_line(outcome)
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
-    return "not measured: " + ", ".join(metric for metric, _ in outcome.missing) if outcome.missing else MISSING
+    return "not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING
 
 
 def is_of_times(outcome: Outcome) -> bool:
@@ -257,18 +251,24 @@ def sampled_line(outcome: Outcome) -> str:
     return ", ".join(parts)
 
 
-def _loss_line(points: Sequence[LossPoint]) -> str:
+def bound_mark(seen: Figure | None) -> str:
+    """``≥ ``, ``≤ `` or ``~ `` of a figure that is only a bound."""
+    return "" if seen is None else seen.bound.mark
+
+
+def _loss_line(outcome: Outcome) -> str:
     """``no loss at 4.00 Mpps, 12.1 % at 5.00 Mpps``, and the loads that could not be offered."""
-    offered = [point for point in points if not point.short]
-    not_offered = [f"not measured at {format_load(each.load_fps, each.offered_fps)}" for each in points if each.short]
+    loads = [(each, format_load(each.load_fps, each.offered_fps)) for each in outcome.loss_curve]
+    not_offered = [f"not measured at {load}" for each, load in loads if each.loss_ratio is None]
+    offered = [each for each in outcome.loss_curve if each.loss_ratio is not None]
     if not offered:
         return ", ".join(not_offered)
     clean = [point for point in offered if point.loss_ratio == 0]
-    most = max(offered, key=lambda point: point.loss_ratio)
+    most = max(offered, key=lambda point: point.loss_ratio or 0.0)
     best = max(clean, key=lambda point: point.load_fps, default=None)
     parts = ["loss at every load" if best is None else f"no loss at {format_load(best.load_fps, best.offered_fps)}"]
     if most.loss_ratio != 0:
-        mark = bound_of(most.loss_ratio, lower=False, upper=bool(most.at_most)).mark
+        mark = bound_mark(outcome.figure("loss_ratio", at=load_in_fps(most.load_fps)))
         parts.append(f"{mark}{format_ratio(most.loss_ratio)} at {format_load(most.load_fps, most.offered_fps)}")
     return ", ".join([*parts, *not_offered])
 

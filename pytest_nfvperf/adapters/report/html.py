@@ -240,7 +240,7 @@ def _context(
         "rows": _result_rows(pages),
         "times": figures.time_table(run),
         "line": any(outcome.line_rate_fps for outcome in outcomes),
-        "plateau": any(outcome.plateaus for outcome in outcomes),
+        "plateau": any(figures.plateau(outcome) for outcome in outcomes),
         "comparison": _comparison(run, conclusion, charts),
         "topologies": topologies,
         "folded": len(topologies) > _MOST_OPEN_TOPOLOGIES,

@@ -13,13 +13,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.figures import class_figures, goal_seen, plateau_seen, typical_latency
+from pytest_nfvperf.adapters.report.figures import class_figures, plateau, typical_latency
 from pytest_nfvperf.adapters.report.subjects import subject_of
 from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.model.display import format_against, format_margin, visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.verdict import Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.statistics import Bound
 
 RESULT, REASON = "nfvperf.result", "nfvperf.reason"
@@ -82,8 +83,8 @@ def _of_outcome(outcome: Outcome) -> list[tuple[str, object]]:
     for goal in outcome.goals:
         pairs.append((f"{goal.goal.name}.status", goal.status.value))
         if goal.load_fps is not None:
-            pairs += _bounded(f"{goal.goal.name}.load_fps", goal_seen(outcome, goal.goal.name))
-    pairs += _bounded("forwarding_rate.fps", plateau_seen(outcome))
+            pairs += _bounded(f"{goal.goal.name}.load_fps", outcome.figure(goal.goal.name, "pps"))
+    pairs += _bounded("forwarding_rate.fps", plateau(outcome))
     point = typical_latency(outcome)
     if point is not None:
         pairs += [("latency.at", point.at), ("latency.p50_ns", point.p50_ns), ("latency.p99_ns", point.p99_ns)]
@@ -102,14 +103,13 @@ def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
     return [(RESULT, str(became.fate)), *reason]
 
 
-def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
+def _bounded(name: str, seen: Figure | None) -> list[tuple[str, object]]:
     """The value, what kind of bound it is, and its interval if that has two ends."""
     if seen is None:
         return []
     metric = name.rsplit(".", 1)[0]
     pairs: list[tuple[str, object]] = [(name, round(seen.value))]
-    pairs += [(f"{metric}.lower_bound", "true" if seen.lower_bound else None)]
-    pairs += [(f"{metric}.upper_bound", "true" if seen.upper_bound else None)]
+    pairs += [(f"{metric}.bound", str(seen.bound) or None), (f"{metric}.why", seen.detail or None)]
     if seen.bound is Bound.BETWEEN:
         pairs += [(f"{metric}.{end}_fps", round(fps)) for end, fps in zip(("low", "high"), seen.interval, strict=True)]
     return pairs

@@ -111,27 +111,28 @@ def loss_chart(
     """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green.
 
     Args:
-        points: at least one.
+        points: at least one, of loads that were offered.
         classes: of a mix, each a line of its own against the load of all.
         verdicts: their limits are marked at the loads that they are about.
     """
     rising = sorted(points, key=lambda point: point.load_fps)
-    x, y = [point.load_fps / 1e6 for point in rising], [point.loss_ratio * 100 for point in rising]
+    lost = [(point, point.loss_ratio or 0.0) for point in rising]
+    x, y = [point.load_fps / 1e6 for point in rising], [ratio * 100 for _, ratio in lost]
     series = [ChartSeries("frame loss", x, y, BLUE, line="solid")]
     for name, colour, here in (
-        ("no loss", GREEN, [point for point in rising if point.loss_ratio <= 0]),
-        ("loss", VERMILION, [point for point in rising if point.loss_ratio > 0]),
+        ("no loss", GREEN, [each for each in lost if each[1] <= 0]),
+        ("loss", VERMILION, [each for each in lost if each[1] > 0]),
     ):
         series.append(
             ChartSeries(
                 name,
-                [point.load_fps / 1e6 for point in here],
-                [point.loss_ratio * 100 for point in here],
+                [point.load_fps / 1e6 for point, _ in here],
+                [ratio * 100 for _, ratio in here],
                 colour,
                 "circle",
-                labels=[f"{point.loss_ratio * 100:.3g} %" for point in here],
-                hover=[f"{format_ratio(point.loss_ratio)} lost at {format_fps(point.load_fps)}" for point in here],
-                links=[point.trial_id for point in here],
+                labels=[f"{ratio * 100:.3g} %" for _, ratio in here],
+                hover=[f"{format_ratio(ratio)} lost at {format_fps(point.load_fps)}" for point, ratio in here],
+                links=[point.trial_id for point, _ in here],
             )
         )
     loads = {load_in_fps(point.load_fps): point.load_fps for point in rising}

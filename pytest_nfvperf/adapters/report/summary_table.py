@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,9 +16,9 @@ from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
     class_figures,
     goal_figures,
-    goal_seen,
     is_of_times,
     other_result,
+    plateau,
     plateau_figures,
     time_table,
     typical_latency,
@@ -40,7 +40,8 @@ from pytest_nfvperf.adapters.report.subjects import differing, distinctions, nam
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
 from pytest_nfvperf.model.display import MISSING, Styled, TableColumn, TableRow, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.figure import Why
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.rules import CLASS
 from pytest_nfvperf.model.sla.verdict import Verdict, worst
 from pytest_nfvperf.model.statistics import Bound
@@ -67,20 +68,6 @@ _SEARCHED = {
     "p99": TableColumn("latency\np99", right=True),
     "cycles/packet": TableColumn("cycles/\npacket", right=True, optional=3),
 }
-
-_AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
-    "the generator itself can hardly do more": lambda goal: goal.generator_limited and not goal.slowed,
-    "the machine slowed generator or DUT": lambda goal: bool(goal.slowed),
-    "the machine disturbed the trials at more": lambda goal: bool(goal.disturbed),
-    "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
-}
-"""Why a load is a lower bound."""
-
-_AT_LEAST_PLATEAU: dict[str, Callable[[PlateauPoint], bool]] = {
-    "the generator itself can hardly do more": lambda point: bool(point.generator_limited),
-    "the host kept the CPUs apart": lambda point: bool(point.apart),
-}
-"""Why a plateau is one."""
 
 _READ_AS = {
     Bound.AT_MOST: "≤ no trial of full length confirmed it: the DUT does at most this.",
@@ -191,7 +178,7 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
 
 def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
     without = set() if any(row.outcome.line_rate_fps for row in rows) else {"of line"}
-    without |= set() if any(row.outcome.plateaus for row in rows) else {"plateau"}
+    without |= set() if any(plateau(row.outcome) for row in rows) else {"plateau"}
     shown = [name for name in _SEARCHED if name not in without]
     columns = [
         *map(TableColumn, ("test", "topology", "frame")),
@@ -221,19 +208,13 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     notes = [PER_DIRECTION]
-    bounds = [
-        (goal, seen.bound)
-        for row in rows
-        for goal in row.outcome.goals
-        if goal.load_fps is not None and (seen := goal_seen(row.outcome, goal.goal.name))
-    ]
-    at_least = [goal for goal, bound in bounds if bound is Bound.AT_LEAST]
-    points = [point for row in rows for point in row.outcome.plateaus]
-    whys = [why for why, holds in _AT_LEAST.items() if any(map(holds, at_least))]
-    whys += [why for why, holds in _AT_LEAST_PLATEAU.items() if any(map(holds, points))]
-    if whys:
-        notes.append(f"≥ the DUT does at least this: {', or '.join(dict.fromkeys(whys))}.")
-    notes += [text for kind, text in _READ_AS.items() if any(bound is kind for _, bound in bounds)]
+    goals = [(row.outcome, goal.goal.name) for row in rows for goal in row.outcome.goals if goal.load_fps is not None]
+    loads = [seen for outcome, name in goals if (seen := outcome.figure(name, "pps")) is not None]
+    points = [seen for row in rows if (seen := plateau(row.outcome)) is not None]
+    at_least = {why for seen in (*loads, *points) if seen.bound is Bound.AT_LEAST for why in seen.why}
+    if at_least:
+        notes.append(f"≥ the DUT does at least this: {', or '.join(why for why in Why if why in at_least)}.")
+    notes += [text for kind, text in _READ_AS.items() if any(seen.bound is kind for seen in loads)]
     if points:
         notes.append("The plateau is what the DUT forwards at overload, while the machine disturbs nothing.")
     measured = [(point.at, row.outcome.label.get("engine")) for row in rows if (point := typical_latency(row.outcome))]

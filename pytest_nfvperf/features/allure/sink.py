@@ -27,6 +27,7 @@ from pytest_nfvperf.adapters.report.figures import (
     class_figures,
     goal_figures,
     other_result,
+    plateau,
     plateau_figures,
     soak_events,
     soak_facts,
@@ -230,7 +231,7 @@ def _outcome_title(outcome: Outcome) -> str:
     for goal in outcome.goals:
         figure = goal_figures(outcome, goal.goal.name).mpps
         found.append(f"{goal.goal.name.upper()} {figure}" + (" Mpps" if goal.load_fps is not None else ""))
-    found += [f"plateau {plateau_figures(outcome).mpps} Mpps"] if outcome.plateaus else []
+    found += [f"plateau {plateau_figures(outcome).mpps} Mpps"] if plateau(outcome) else []
     return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
 
 

@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, r
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
 
@@ -103,11 +102,11 @@ def _part(name: str, kind: Kind, meaning: str, of: str, attribute: str) -> Colum
 
 def _goal(name: str, title: str) -> tuple[Column, Column]:
     def value(outcome: Outcome) -> float | None:
-        seen = observation(outcome, name, "pps")
+        seen = outcome.figure(name, "pps")
         return None if seen is None else seen.value
 
     def bound(outcome: Outcome) -> str | None:
-        seen = observation(outcome, name, "pps")
+        seen = outcome.figure(name, "pps")
         return None if seen is None else str(seen.bound)
 
     kinds = "what it says of the true one: empty, at least, at most, between, about"
@@ -187,12 +186,10 @@ _FIGURE = (
     _of("class", "text", "the class of a mix that it is about; empty: all traffic", lambda f: f.of_class),
     _of("unit", "text", "base unit", lambda f: f.unit),
     _of("value", "float", "in the unit", lambda f: f.value),
-    _of("low", "float", "lower end of its interval, where it was sampled", lambda f: f.low),
-    _of("high", "float", "upper end", lambda f: f.high),
-    _of("lower_bound", "bool", "the true value is at least this", lambda f: f.lower_bound),
-    _of("upper_bound", "bool", "the true value is at most this", lambda f: f.upper_bound),
+    _of("low", "float", "lower end of the interval that the true value is in; empty: open", lambda f: f.low),
+    _of("high", "float", "upper end; empty: open", lambda f: f.high),
     _of("bound", "text", "the same in words: empty, at least, at most, between, about", lambda f: str(f.bound)),
-    _of("bound_reason", "text", "why it is only a bound", lambda f: f.bound_reason),
+    _of("why", "text", "why it is only a bound", lambda f: f.detail),
     _of("ratio", "float", "to the baseline of its comparison", lambda f: f.relatives[0].ratio if f.relatives else None),
     _of("ratio_low", "float", "lower end of its interval", lambda f: f.relatives[0].low if f.relatives else None),
     _of("ratio_high", "float", "upper end; empty: open", lambda f: f.relatives[0].high if f.relatives else None),
@@ -240,7 +237,7 @@ def _outcomes(run: RunEvidence) -> Iterator[ExportRow]:
 
 def _figures(run: RunEvidence) -> Iterator[ExportRow]:
     for row in _outcomes(run):
-        yield from (ExportRow(run, row.test, row.id, row.labels, figure) for figure in observations(row.found))
+        yield from (ExportRow(run, row.test, row.id, row.labels, figure) for figure in row.found.figures)
 
 
 def _verdicts(run: RunEvidence) -> Iterator[ExportRow]:

@@ -37,7 +37,7 @@ from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
 from pytest_nfvperf.model.sla.verdict import Baseline
-from pytest_nfvperf.session.slas import observations_by_subject, start_text
+from pytest_nfvperf.session.slas import figures_by_subject, start_text
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -57,7 +57,7 @@ _SMALLEST = "3%"
 def entry_of(run: RunEvidence) -> HistoryEntry:
     """ConfigError: no figures, versions in turns, machines that differ, or a clock that was not set."""
     data = _machine(run)
-    found = measured(observations_by_subject(run))
+    found = measured(figures_by_subject(run))
     if data is None or not found:
         raise ConfigError(
             f"nothing was measured in this run, so a history has no use for it. {conclude(run).headline}",

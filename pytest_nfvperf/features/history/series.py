@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 from pytest_nfvperf.model.evidence.comparison import differences, unlike
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
-from pytest_nfvperf.model.sla.verdict import Observation, Subject
+from pytest_nfvperf.model.sla.verdict import Subject
 from pytest_nfvperf.model.statistics import Bound
 
 SCHEMA = 1
@@ -41,7 +42,7 @@ _Key = tuple[tuple[tuple[str, str], ...], str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class HistoryFigure:
-    """One figure. Fields as an Observation's.
+    """One figure, as the files of a history have it. Other fields as a Figure's.
 
     Attributes:
         bound: AT_LEAST or AT_MOST if the value is only a bound, ABOUT if it is not even that; else empty.
@@ -58,19 +59,11 @@ class HistoryFigure:
     bound_reason: str = ""
     of_class: str = ""
 
-    def observation(self) -> Observation:
-        return Observation(
-            self.metric,
-            self.value,
-            self.unit,
-            self.at,
-            lower_bound=self.bound in {AT_LEAST, ABOUT},
-            upper_bound=self.bound in {AT_MOST, ABOUT},
-            bound_reason=self.bound_reason,
-            low=self.low,
-            high=self.high,
-            of_class=self.of_class,
-        )
+    def figure(self) -> Figure:
+        low, high = (self.value if end is None else end for end in (self.low, self.high))
+        found = Figure(self.metric, self.value, self.unit, low, high, self.at, self.of_class)
+        opens_low, opens_high = self.bound in {AT_MOST, ABOUT}, self.bound in {AT_LEAST, ABOUT}
+        return found.bounded(low=opens_low, high=opens_high, detail=self.bound_reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +95,8 @@ class HistoryEntry:
     measured: tuple[SubjectFigures, ...]
     fingerprint: dict[str, Any] = field(default_factory=dict)
 
-    def observed(self) -> dict[Subject, list[Observation]]:
-        return {
-            frozenset(one.labels.items()): [figure.observation() for figure in one.figures] for one in self.measured
-        }
+    def observed(self) -> dict[Subject, list[Figure]]:
+        return {frozenset(one.labels.items()): [each.figure() for each in one.figures] for one in self.measured}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +116,18 @@ class Acknowledgement:
     reason: str
 
 
-def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[SubjectFigures, ...]:
+def measured(found: Mapping[Subject, Sequence[Figure]]) -> tuple[SubjectFigures, ...]:
     """The finite figures of a run, in an order that does not depend on that of the tests; deliveries only if wrong."""
     subjects = []
-    for labels, observations in sorted((sorted(subject), seen) for subject, seen in found.items()):
+    for labels, known in sorted((sorted(subject), seen) for subject, seen in found.items()):
         figures = []
-        for seen in observations:
+        for seen in known:
             if not math.isfinite(seen.value) or (seen.default_limit is not None and not seen.value):
                 continue
             bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
-            low, high = (end if end is not None and math.isfinite(end) else None for end in (seen.low, seen.high))
-            ends = (low, high, bound, seen.bound_reason, seen.of_class)
+            between = (None, None) if seen.low == seen.high else (seen.low, seen.high)
+            low, high = (end if end is not None and math.isfinite(end) else None for end in between)
+            ends = (low, high, bound, seen.detail, seen.of_class)
             figures.append(HistoryFigure(seen.metric, seen.unit, seen.value, seen.at, *ends))
         if figures:
             subjects.append(SubjectFigures(dict(labels), tuple(figures)))

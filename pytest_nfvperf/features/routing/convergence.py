@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_nfvperf.measure.bounds import completed, sampled, session_figure
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
-from pytest_nfvperf.measure.load_series import loss_point, with_trials
+from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
@@ -22,7 +23,7 @@ from pytest_nfvperf.measure.validity import repeat_until_valid
 from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.statistics import Samples
+from pytest_nfvperf.model.statistics import Bound, Samples
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
 
@@ -190,7 +191,7 @@ class Convergence:
             loss_of: readings whose loss is the outcome's loss curve.
             found: further fields of the outcome.
         """
-        trials, bounds = tuple(reading.trial.id for reading in readings), at_least or {}
+        trials, losses = tuple(reading.trial.id for reading in readings), [loss_of_trial(one.trial) for one in loss_of]
         outcome = Outcome(
             labels=tuple(sorted({**self._labels, **measured_labels(live, traffic)}.items())),
             algorithm="convergence",
@@ -198,21 +199,18 @@ class Convergence:
             directions=len(live.topology.directions),
             trials=trials,
             samples=tuple(
-                Samples(
-                    metric,
-                    "s",
-                    tuple(values),
-                    trials,
-                    bounds.get(metric, ""),
-                    _generator_absence(metric, values, readings),
-                )
+                _times(metric, values, trials, (at_least or {}).get(metric, ""), readings)
                 for metric, values in seconds.items()
                 if values
             ),
-            loss_curve=tuple(loss_point(reading.trial) for reading in loss_of),
+            loss_curve=tuple(loss.point for loss in losses),
             **found,
         )
-        outcome = with_trials(outcome, traffic, [reading.trial for reading in (*readings, *loss_of)])
+        lost = [figure for loss in losses for figure in loss.figures()]
+        lost += [session_figure(outcome.sessions)] if outcome.sessions is not None else []
+        missing = {metric: why for loss in losses for metric, why in loss.missing().items()}
+        outcome = sampled(replace(outcome, figures=(*outcome.figures, *lost), missing=outcome.missing | missing))
+        outcome = completed(with_trials(outcome, traffic, [reading.trial for reading in (*readings, *loss_of)]))
         live.runner.recorder.emit(outcome)
         return outcome
 
@@ -225,6 +223,15 @@ def _tolerated_reasons(result: TrialResult) -> frozenset[Reason]:
     if result.spec.saturating and (result.offered_fps or 0.0) > _OVERLOAD_RATIO * (result.received_fps or 0.0):
         tolerated |= {Reason.FELL_BEHIND}
     return tolerated
+
+
+def _times(
+    metric: str, values: Sequence[float], trials: tuple[str, ...], longer: str, readings: Sequence[ConvergenceReading]
+) -> Samples:
+    """Samples of a time; ``longer``: why it may have been longer."""
+    shorter = _generator_absence(metric, values, readings)
+    bound = Bound.of(low=bool(shorter), high=bool(longer))
+    return Samples(metric, "s", tuple(values), trials, bound, longer or shorter)
 
 
 def _generator_absence(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:

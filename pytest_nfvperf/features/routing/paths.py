@@ -149,7 +149,7 @@ class LiveBgpPath:
         """Fields of an Outcome: how often the session went down since ``before``, or why this is unknown."""
         now = self.path.session()
         if now.flaps is None or before.flaps is None:
-            return {"missing": (("session_flaps", f"{self.name}: FRR does not report how often it went down"),)}
+            return {"missing": {"session_flaps": f"{self.name}: FRR does not report how often it went down"}}
         down = max(now.flaps - before.flaps, int(not now.established))
         return {"sessions": ObservedSessions(self.name, down, trials)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any, Self
@@ -36,8 +36,8 @@ from pytest_nfvperf.model.traffic.windows import (
     disturbances,
 )
 
-SCHEMA_VERSION = 2
-"""Of evidence and of ``comparison.json``. It rises when keys are renamed (RENAMED_KEYS), not when one is added."""
+SCHEMA_VERSION = 3
+"""Of evidence and of ``comparison.json``. It rises when a key is renamed or goes, not when one is added."""
 
 STEPS = frozenset({"warm-up", "search", "loss curve", "back-to-back burst", "load for the soak"})
 """Purposes of trials whose records are short: there are many of them, and nobody asked for their latency."""
@@ -393,42 +393,6 @@ class RecordKind(StrEnum):
 
 
 KINDS: dict[type[Any], RecordKind] = {kind.data: kind for kind in RecordKind}
-
-
-@dataclass(frozen=True, slots=True)
-class RenamedKey:
-    """A key of ``data``, at any depth, that files of earlier versions have under another name.
-
-    Attributes:
-        kinds: records in which the key was renamed. Others may keep a key of this name, such as a test's parameter.
-        version: the first schema version with the new name.
-    """
-
-    old: str
-    new: str
-    kinds: tuple[RecordKind, ...]
-    version: int = 2
-
-
-RENAMED_KEYS = (
-    RenamedKey("spoiled", "disturbed", (RecordKind.SOAK, RecordKind.OUTCOME)),
-    RenamedKey("spoiled_count", "disturbed_count", (RecordKind.SOAK, RecordKind.OUTCOME)),
-    RenamedKey("spoiled_offered", "disturbed_interval_offered", (RecordKind.SOAK, RecordKind.OUTCOME)),
-    RenamedKey("spoiled_lost", "disturbed_interval_lost", (RecordKind.SOAK, RecordKind.OUTCOME)),
-    RenamedKey("ways", "directions", (RecordKind.STREAM,)),
-    RenamedKey("way", "direction", (RecordKind.STREAM,)),
-)
-"""The table of docs/reference/evidence.md. An entry stays as long as files with the old name can be read."""
-
-
-def with_current_keys(kind: str, version: int, data: Any) -> Any:
-    return _renamed(data, {key.old: key.new for key in RENAMED_KEYS if kind in key.kinds and version < key.version})
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {names.get(key, key): _renamed(item, names) for key, item in value.items()}
-    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)

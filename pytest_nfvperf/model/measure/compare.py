@@ -186,7 +186,7 @@ class MetricComparison:
         dropped: reasons of dropped readings, each with their number.
         block_ratios: of each block.
         noise_ratios: of each block, the baseline over its second build.
-        bound_reason: why an end of the interval is open though readings are many, such as "generator-limited".
+        why: why an end of the interval is open though readings are many, such as "generator-limited".
     """
 
     metric: str
@@ -210,7 +210,7 @@ class MetricComparison:
     dropped: tuple[tuple[str, int], ...] = ()
     block_ratios: tuple[float, ...] = ()
     noise_ratios: tuple[float, ...] = ()
-    bound_reason: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ def compare_metric(
         dropped=pairing.dropped,
         block_ratios=pairing.ratios,
         noise_ratios=pairing.noise_ratios,
-        bound_reason=relative.bound_reason,
+        why=relative.why,
     )
 
 
@@ -353,8 +353,8 @@ def _reason(word: Word, relative: Relative, floor: NoiseFloor, margin: float) ->
         return f"{found} lies within {1 - margin:.3f} .. {1 + margin:.3f}"
     if word is not Word.CANNOT_TELL:
         return f"{found} excludes 1, and is beyond the noise floor of {floor.value:.1%}"
-    if relative.bound_reason:
-        return f"{found}: {relative.bound_reason}"
+    if relative.why:
+        return f"{found}: {relative.why}"
     if relative.low <= 1 and (relative.high is None or relative.high >= 1):
         return f"{found} holds 1, and reaches beyond {1 - margin:.3f} .. {1 + margin:.3f}"
     if floor.value is None:

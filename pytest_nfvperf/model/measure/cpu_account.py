@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -44,14 +44,13 @@ def shares_cpus(labels: Mapping[str, str]) -> bool:
     return labels.get(LABEL) in (SHARED, SHORT_TURNS)
 
 
-def as_bound(seen: Observation) -> Observation:
+def as_bound(seen: Figure) -> Figure:
     """Make a rate a lower bound, and a cost or loss an upper one. Ratios to subjects that share alike stay."""
     lower = seen.metric in LOWER_BOUNDS
     upper = seen.metric in UPPER_BOUNDS or seen.metric.startswith("latency_")
     if not (lower or upper):
         return seen
-    why = "; ".join(filter(None, (seen.bound_reason, "the nodes share CPUs")))
-    return replace(seen, lower_bound=seen.lower_bound or lower, upper_bound=seen.upper_bound or upper, bound_reason=why)
+    return seen.bounded(Why.SHARED_CPUS, low=upper, high=lower, detail=str(Why.SHARED_CPUS))
 
 
 class CpuRole(StrEnum):

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_ratio, format_value
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
-from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.statistics import Relative, Samples, Slope, rule_of_three, two_bands
+from pytest_nfvperf.model.statistics import Bound, Relative, Samples, Slope, rule_of_three, two_bands
 from pytest_nfvperf.model.traffic.windows import Paced
-
-NOT_CONFIRMED = "not confirmed"
 
 _QUEUE_COUNTER = re.compile(r"(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
 """DPDK's name of the frames that a receive queue took, behind the port's."""
@@ -88,29 +86,18 @@ class GoalOutcome:
     Attributes:
         load_fps: the highest load that meets the goal; None unless FOUND or AT_MAXIMUM.
         upper_fps: the lowest known not to; None at the maximum. If ABORTED: known when the time was over, if any.
-        generator_limited: within 5 % of the rig's own ceiling, so a lower bound.
-        confirmation: None if none was requested.
-        detail: for a person: why aborted, what bounded it. NOT_CONFIRMED and why, if it could not be confirmed.
-        disturbed: loads above the confirmed one that the rig disturbed, or for which there was no time, so that the DUT
-            may sustain more.
+        confirmation: None if none was requested, or no trial was valid.
+        detail: for a person: why aborted, what bounded it.
         repeated_fps: the report of each of several searches; None for one that found nothing.
-        repeated_ends: the lowest and the highest load that each leaves possible; None for an open upper end.
-        refuted_fps: the lowest load at which a valid confirmation trial lost too much.
-        slowed: why all loads may be too low: the host kept CPUs apart, or shared their cores.
     """
 
     goal: Goal
     status: SearchStatus
     load_fps: int | None = None
     upper_fps: int | None = None
-    generator_limited: bool = False
     confirmation: Confirmation | None = None
     detail: str = ""
-    disturbed: str = ""
     repeated_fps: tuple[int | None, ...] = ()
-    repeated_ends: tuple[tuple[float, float | None], ...] = ()
-    refuted_fps: int | None = None
-    slowed: str = ""
 
     @property
     def reported_fps(self) -> int | None:
@@ -119,43 +106,30 @@ class GoalOutcome:
             return self.confirmation.load_fps
         return self.load_fps
 
-    @property
-    def unconfirmed(self) -> bool:
-        """True if a confirmation was requested and did not pass: the DUT does at most the search's load."""
-        if self.confirmation is None:
-            return self.detail.startswith(NOT_CONFIRMED)
-        return not self.confirmation.passed
-
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:
     """One point of a frame-loss curve (RFC 2544 section 26.3), or a trial at a given load.
 
     Attributes:
-        lost_frames, offered_frames: over all directions; None if not kept.
-        at_most: why some of the loss may be the machine's.
-        by_rule: the loss ratio that is certainly the DUT's: dropped by its own rules, or in undisturbed windows.
-        offered_fps: per direction; None if not kept.
-        short: why so little was offered that only ``by_rule`` belongs to the load: more load loses no less.
+        loss_ratio: None if so little was offered that it is not that of the load.
+        lost_frames, offered_frames: over all directions.
+        offered_fps: per direction.
     """
 
     load_fps: int
-    loss_ratio: float
+    loss_ratio: float | None
     trial_id: str
-    lost_frames: int | None = None
-    offered_frames: int | None = None
-    at_most: str = ""
-    by_rule: float = 0.0
-    offered_fps: int | None = None
-    short: str = ""
+    lost_frames: int = 0
+    offered_frames: int = 0
+    offered_fps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyPoint:
     """Latency under one load; nanoseconds, from the scheduled send time (TRex: the actual one).
 
-    ``at`` names the load: "50 % of pdr" or "4 Mpps". None without samples, or if the rig disturbed all trials:
-    ``disturbed`` then says how.
+    ``at`` names the load: "50 % of pdr" or "4 Mpps". None without samples, or if the rig disturbed all trials.
     """
 
     at: str
@@ -168,7 +142,6 @@ class LatencyPoint:
     p999_ns: int | None
     max_ns: int | None
     samples: int
-    disturbed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +150,12 @@ class BackToBack:
 
     Attributes:
         corrected_buffer_s: implied buffer time corrected by the measured throughput (section 5.4).
-        unlimited: even the longest burst lost nothing, so the frames are a lower bound.
-        at_least: another reason why they are one: the rig disturbed longer bursts.
     """
 
     load_fps: int
     burst_frames: tuple[int, ...]
     mean_burst_frames: float
     corrected_buffer_s: float | None
-    unlimited: bool = False
-    at_least: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,42 +231,13 @@ def frames_by_queue(changes: Mapping[str, int]) -> tuple[QueueFrames, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class PlateauPoint:
-    """The rate that the DUT forwards at overload while the machine disturbs nothing.
-
-    Attributes:
-        fps: median of the undisturbed windows, per direction.
-        low_fps, high_fps: its 95 % interval.
-        windows: how many were undisturbed.
-        apart: why the DUT may forward more: the host kept the CPUs of generator and DUT apart.
-        generator_limited: the same, because the generator offered no more than the DUT took.
-    """
-
-    trial_id: str
-    fps: float
-    low_fps: float
-    high_fps: float
-    windows: int
-    apart: str = ""
-    generator_limited: str = ""
-
-    @property
-    def at_least(self) -> str:
-        """Why the DUT may forward more than this; "" if it does not."""
-        return self.apart or self.generator_limited
-
-
-@dataclass(frozen=True, slots=True)
 class ClassLoss:
     """What a trial lost of one class of a mix.
 
     Attributes:
         at: the trial's load, as the SLA names it: "100 % of ndr", or "4000000 pps" of all classes together.
         load_fps: of this class, per direction.
-        offered_frames, lost_frames: over its directions.
-        least_lost: of these certainly the DUT's loss; fewer than ``lost_frames`` if the machine disturbed the trial,
-            and ``why`` says so: windows do not tell classes apart.
-        short: why so little was offered that only ``least_lost`` belongs to the load.
+        offered_frames, lost_frames: over its directions; some may be the machine's loss, as the figure says.
         outage_s: when the frames of its longest run of missing ones were due, from the trial's start; empty for none.
     """
 
@@ -306,10 +246,7 @@ class ClassLoss:
     trial_id: str
     offered_frames: int
     lost_frames: int
-    least_lost: int
-    why: str = ""
     outage_s: tuple[float, ...] = ()
-    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +279,8 @@ class Outcome:
 
     Attributes:
         algorithm: "mlrsearch", "rfc2544", "tst009", "loss-curve", ...
+        figures: what was measured. The fields from ``goals`` on are what it was made of, for charts and pages.
+        missing: metrics that were asked for and have no figure, each with the reason.
         mean_frame_size: bytes with FCS; 0 for streams, whose segments have no one size.
         trials: evidence ids, in order.
         ceiling_fps: the rig's own, per direction.
@@ -351,12 +290,9 @@ class Outcome:
         slopes: the cost of each further unit, on the last subject only.
         notes: what the reader must know, such as two bands.
         offload: flows in hardware.
-        missing: metrics that a test requested and could not measure, each with the reason.
-        plateaus: forwarding rates at overload, one a repeat.
         cores: CPUs of the DUT's poll-mode threads, of each node; 0 if unknown.
         classes: of a mix, each with its own figures; all others are those of the whole.
         queue_frames: of a trial at a fixed load, for each port whose driver counts frames by queue.
-        deliveries: figures of DELIVERIES, of the worst of the trials that the others rest on.
         dut_counted: errors that the DUT counted in them beside drops on the path, such as a full connection table.
     """
 
@@ -364,6 +300,8 @@ class Outcome:
     algorithm: str
     mean_frame_size: float
     directions: int
+    figures: tuple[Figure, ...] = ()
+    missing: dict[str, str] = field(default_factory=dict)
     goals: tuple[GoalOutcome, ...] = ()
     loss_curve: tuple[LossPoint, ...] = ()
     latency: tuple[LatencyPoint, ...] = ()
@@ -380,12 +318,9 @@ class Outcome:
     soak: Soak | None = None
     offload: OffloadShare | None = None
     sessions: ObservedSessions | None = None
-    missing: tuple[tuple[str, str], ...] = ()
-    plateaus: tuple[PlateauPoint, ...] = ()
     cores: int = 0
     classes: tuple[ClassOutcome, ...] = ()
     queue_frames: tuple[QueueFrames, ...] = ()
-    deliveries: tuple[Observation, ...] = ()
     dut_counted: tuple[str, ...] = ()
 
     def class_load_fps(self, of: ClassOutcome, load_fps: float) -> float:
@@ -409,6 +344,11 @@ class Outcome:
     @property
     def label(self) -> dict[str, str]:
         return dict(self.labels)
+
+    def figure(self, metric: str, unit: str = "", at: str = "", of_class: str = "") -> Figure | None:
+        """The first figure of this metric, in this unit, at this load ("": any); ``of_class``: as a Figure's."""
+        found = (each for each in self.figures if (each.metric, each.of_class) == (metric, of_class))
+        return next((each for each in found if unit in {"", each.unit} and at in {"", each.at}), None)
 
     def goal(self, name: str) -> GoalOutcome | None:
         return next((g for g in self.goals if g.goal.name == name), None)
@@ -435,7 +375,7 @@ class Reading:
 
     Attributes:
         evidence: id of the trial.
-        at_least, at_most: why the value is only a bound.
+        bounds: how the value relates to what the DUT does, and why, where it is only a bound.
         paced: values by window, each with how slow the cores were meanwhile: subjects are compared at the same speed.
         whole: the value over the whole trial, disturbed or not, for comparisons without windows.
         missing: why the reading lacks a metric.
@@ -445,8 +385,7 @@ class Reading:
 
     values: Mapping[str, float]
     evidence: str
-    at_least: Mapping[str, str] = field(default_factory=dict)
-    at_most: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[Bound, str]] = field(default_factory=dict)
     paced: Mapping[str, Sequence[Paced]] = field(default_factory=dict)
     whole: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)

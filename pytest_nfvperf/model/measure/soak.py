@@ -134,7 +134,7 @@ class Soak:
         return self.disturbed_count / self.intervals if self.intervals else 1.0
 
     @property
-    def bound_reason(self) -> str:
+    def why_partial(self) -> str:
         """Why the counts are not those of the whole time; "" if they are."""
         reasons = [self.interrupted] if self.interrupted else []
         if self.disturbed_ratio > MOST_DISTURBED:

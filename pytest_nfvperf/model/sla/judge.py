@@ -1,6 +1,6 @@
-"""From rules and observations to verdicts. Pure and three-valued.
+"""From rules and figures to verdicts. Pure and three-valued.
 
-An observation is an interval: exact, at least (generator-limited), or at most (its confirmation failed). A requirement
+A figure is an interval: exact, at least (generator-limited), or at most (its confirmation failed). A requirement
 passes if every value of the interval meets it, and fails if none does. Else it is inconclusive. So a missing, unbounded
 or NaN figure can never pass.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many, listed
+from pytest_nfvperf.model.figure import Figure, exact
 from pytest_nfvperf.model.sla.rules import (
     CLASS,
     Limit,
@@ -22,11 +23,11 @@ from pytest_nfvperf.model.sla.rules import (
     show_load,
     within,
 )
-from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, NOT_MEASURED, Baseline, Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, NOT_MEASURED, Baseline, Judgement, Verdict
 from pytest_nfvperf.model.statistics import Bound, Relative
 
-Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
-"""Observations of the subject with these labels; None when it was not measured."""
+Peers = Callable[[Mapping[str, str]], Sequence[Figure] | None]
+"""Figures of the subject with these labels; None when it was not measured."""
 
 FASTER_GENERATOR = "a faster generator would resolve it: more CPUs for it, or a lab's (docs/tutorial/a-lab.md)"
 """Advice if a side of a relation is "at least": neither more readings nor another DUT would help."""
@@ -38,7 +39,7 @@ _EQUAL = 1e-9
 def judge(
     rules: Sequence[Rule],
     labels: Mapping[str, str],
-    observed: Sequence[Observation],
+    observed: Sequence[Figure],
     peers: Peers,
     missing: Mapping[str, str] | None = None,
     baseline: Baseline | None = None,
@@ -49,9 +50,9 @@ def judge(
         rules: all rules, also those that do not select the subject.
         labels: of the subject.
         observed: what was measured on it.
-        peers: finds the observations of a relation's other side; called with this subject's
+        peers: finds the figures of a relation's other side; called with this subject's
             labels, those that differ replaced.
-        missing: why metrics have no figure (model.measure.observe.unmeasured).
+        missing: why metrics have no figure (``Outcome.missing``).
         baseline: an earlier run, for limits that are a share of it.
 
     Returns:
@@ -75,7 +76,7 @@ def judge(
 
 
 def judge_defaults(
-    verdicts: Sequence[Verdict], labels: Mapping[str, str], observed: Sequence[Observation]
+    verdicts: Sequence[Verdict], labels: Mapping[str, str], observed: Sequence[Figure]
 ) -> Iterator[Verdict]:
     """Yield a FAIL for each figure above its default limit, if the rules' verdicts judge the subject, and not by it."""
     judged = {(verdict.metric, dict(verdict.subject).get(CLASS, "")) for verdict in verdicts}
@@ -112,30 +113,6 @@ def requirement_text(metric: str, limit: Limit, of_class: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
-    """An observed value and the interval that the truth lies in."""
-
-    value: float
-    low: float
-    high: float
-    why: str = ""
-
-    @classmethod
-    def of(cls, seen: Observation) -> _Figure:
-        return cls(seen.value, *seen.interval, seen.bound_reason)
-
-    @property
-    def one_ended(self) -> bool:
-        return math.isinf(self.high) or self.low <= 0 < self.value
-
-    def over(self, other: _Figure) -> _Figure:
-        low = self.low / other.high
-        high = self.high / other.low if other.low > 0 else math.inf
-        why = "; ".join(dict.fromkeys(filter(None, (self.why, f"baseline: {other.why}" if other.why else ""))))
-        return _Figure(self.value / other.value, low, high, why)
-
-
-@dataclass(frozen=True, slots=True)
 class _Requirement:
     """A limit of a rule, and what the subject with these labels can be compared with."""
 
@@ -156,7 +133,7 @@ class _Requirement:
         """The class that it is about; "" for all traffic."""
         return self.labels[CLASS] if self.rule.is_about_classes else ""
 
-    def inconclusive(self, reason: str, found: Observation | None = None) -> Verdict:
+    def inconclusive(self, reason: str, found: Figure | None = None) -> Verdict:
         # What was found is no ratio yet, and would be shown as one if the limit is a share.
         known = found is not None and not self.limit.is_share and math.isfinite(found.value)
         return Verdict(
@@ -174,7 +151,7 @@ class _Requirement:
             subject=((CLASS, self.of_class),) if self.of_class else (),
         )
 
-    def verdict(self, found: Observation, figure: _Figure, baseline: Observation | None = None) -> Verdict:
+    def verdict(self, found: Figure, figure: Figure, baseline: Figure | None = None) -> Verdict:
         judgement = _compare(figure, self.limit)
         return replace(
             self.inconclusive(_reason(judgement, figure, self.limit, found, baseline), found),
@@ -185,7 +162,7 @@ class _Requirement:
         )
 
 
-def _judge_one(asked: _Requirement, observed: Sequence[Observation], why: Mapping[str, str]) -> Verdict:
+def _judge_one(asked: _Requirement, observed: Sequence[Figure], why: Mapping[str, str]) -> Verdict:
     metric, limit = asked.metric, asked.limit
     found = _find(metric, limit, observed)
     if limit.cores is not None and not isinstance(found, str):
@@ -203,11 +180,11 @@ def _judge_one(asked: _Requirement, observed: Sequence[Observation], why: Mappin
     if limit.of_baseline:
         return _judge_baseline(asked, found)
     if limit.relative_to is None:
-        return asked.verdict(found, _Figure.of(found))
+        return asked.verdict(found, found)
     return _judge_relation(asked, found)
 
 
-def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:
+def _judge_baseline(asked: _Requirement, found: Figure) -> Verdict:
     """Compare with an earlier run. The runs share no pairs, so their intervals are divided."""
     if asked.baseline is None:
         return asked.inconclusive(NOT_GIVEN, found)
@@ -225,9 +202,9 @@ def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:
 
 
 def _over(
-    asked: _Requirement, found: Observation, name: str, observed: Sequence[Observation], of_class: str | None = None
+    asked: _Requirement, found: Figure, name: str, observed: Sequence[Figure], of_class: str | None = None
 ) -> Verdict:
-    """Judge the figure divided by that of ``name``, whose observations are ``observed``.
+    """Judge the figure divided by that of ``name``, whose figures are ``observed``.
 
     ``of_class``: the class that it is compared with; None: its own.
     """
@@ -239,14 +216,14 @@ def _over(
         return asked.inconclusive(f"{name}: {other}", found)
     if not (math.isfinite(other.value) and other.value > 0):
         return asked.inconclusive(f"{name} has {asked.metric} {other.value:g}", found)
-    return asked.verdict(found, _Figure.of(found).over(_Figure.of(other)), other)
+    return asked.verdict(found, found.over(other), other)
 
 
-def _judge_relation(asked: _Requirement, found: Observation) -> Verdict:
+def _judge_relation(asked: _Requirement, found: Figure) -> Verdict:
     differing, labels = dict(asked.limit.relative_to or ()), asked.labels
     really = {name: value for name, value in differing.items() if labels.get(name) != value}
     if not really:
-        return asked.verdict(found, _Figure(1.0, 1.0, 1.0))  # it is the baseline
+        return asked.verdict(found, exact(asked.metric, 1.0, "ratio"))  # it is the baseline
     # A ratio to this very baseline, measured in the same rounds, is more precise than two separate figures.
     ratio = next((one for one in found.relatives if dict(one.baseline) == really), None)
     if ratio is not None:
@@ -258,24 +235,24 @@ def _judge_relation(asked: _Requirement, found: Observation) -> Verdict:
     return _over(asked, found, f"baseline {baseline}", theirs, differing.get(CLASS))
 
 
-def _verdict_on_ratio(asked: _Requirement, found: Observation, ratio: Relative) -> Verdict:
-    figure = _Figure(ratio.ratio, ratio.low, math.inf if ratio.high is None else ratio.high, ratio.bound_reason)
+def _verdict_on_ratio(asked: _Requirement, found: Figure, ratio: Relative) -> Verdict:
+    figure = Figure(asked.metric, ratio.ratio, "ratio", ratio.low, ratio.high, detail=ratio.why)
     verdict = asked.verdict(found, figure)
     other = None
-    if ratio.baseline_value is not None and ratio.bound_reason:
-        low, high = ratio.baseline_bound == "at least", ratio.baseline_bound == "at most"
-        other = Observation(asked.metric, ratio.baseline_value, found.unit, lower_bound=low, upper_bound=high)
+    if ratio.baseline_value is not None and ratio.why:
+        other = exact(asked.metric, ratio.baseline_value, found.unit)
+        other = other.bounded(low=ratio.baseline_bound is Bound.AT_MOST, high=ratio.baseline_bound is Bound.AT_LEAST)
     reason = _reason(verdict.judgement, figure, asked.limit, found, other)
     return replace(verdict, reason=reason, confidence=_ratio_confidence(ratio, found))
 
 
-def _bounded_text(seen: Observation) -> str:
+def _bounded_text(seen: Figure) -> str:
     """``at least 6.02 Mpps``."""
     mark = "" if seen.bound is Bound.BETWEEN else f"{seen.bound} "
     return mark.lstrip() + format_value(seen.value, seen.unit)
 
 
-def _ratio_confidence(ratio: Relative, found: Observation) -> str:
+def _ratio_confidence(ratio: Relative, found: Figure) -> str:
     """What the ratio rests on. With pairs also the baseline compared with itself, and the readings dropped."""
     pairing = ratio.pairing
     text = f"{how_many(len(found.evidence), 'reading')} in interleaved rounds"
@@ -293,8 +270,8 @@ def _ratio_confidence(ratio: Relative, found: Observation) -> str:
     return text
 
 
-def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
-    """The one observation that the limit is about, or why there is none."""
+def _find(metric: str, limit: Limit, observed: Sequence[Figure]) -> Figure | str:
+    """The one figure that the limit is about, or why there is none."""
     named = [seen for seen in observed if seen.metric == metric]
     if not named:
         measured = ", ".join(sorted({seen.metric for seen in observed if seen.default_limit is None})) or "nothing"
@@ -316,29 +293,31 @@ def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observa
     return fitting[0]
 
 
-def _loads(observed: Sequence[Observation]) -> str:
+def _loads(observed: Sequence[Figure]) -> str:
     return ", ".join(dict.fromkeys(show_load(seen.at) if seen.at else "no named load" for seen in observed))
 
 
-def _compare(figure: _Figure, limit: Limit) -> Judgement:
+def _compare(figure: Figure, limit: Limit) -> Judgement:
     def meets(value: float) -> bool:
         if math.isclose(value, limit.value, rel_tol=_EQUAL, abs_tol=0.0):
             return "=" in limit.operator
         return value > limit.value if ">" in limit.operator else "<" in limit.operator and value < limit.value
 
-    ends = [meets(figure.low), meets(figure.high)]
+    low, high = figure.interval
+    ends = [meets(low), meets(high)]
     if all(ends):
         return Judgement.PASS
-    may_be_equal = limit.operator == "==" and figure.low <= limit.value <= figure.high
+    may_be_equal = limit.operator == "==" and low <= limit.value <= high
     return Judgement.INCONCLUSIVE if any(ends) or may_be_equal else Judgement.FAIL
 
 
-def _margin(figure: _Figure, limit: Limit, judgement: Judgement) -> float | None:
+def _margin(figure: Figure, limit: Limit, judgement: Judgement) -> float | None:
     """(observed - limit) / |limit|, positive if better; None against a limit of 0 or for ``==``.
 
     None, too, for "at least 4 Mpps" against ">= 5 Mpps": the distance to what nobody measured is no margin.
     """
-    is_bound = figure.low != figure.high and (figure.one_ended or figure.value in {figure.low, figure.high})
+    low, high = figure.interval
+    is_bound = low != high and (_one_ended(figure) or figure.value in {low, high})
     undecided = judgement is Judgement.INCONCLUSIVE and is_bound
     if limit.value == 0 or limit.operator == "==" or undecided:
         return None
@@ -346,33 +325,37 @@ def _margin(figure: _Figure, limit: Limit, judgement: Judgement) -> float | None
     return margin if limit.operator in {">", ">="} else -margin
 
 
-def _reason(
-    judgement: Judgement, figure: _Figure, limit: Limit, found: Observation, baseline: Observation | None
-) -> str:
+def _reason(judgement: Judgement, figure: Figure, limit: Limit, found: Figure, baseline: Figure | None) -> str:
     shown = format_against(figure.value, limit.value, limit.unit)
-    if figure.low != figure.high:
+    low, high = figure.interval
+    if low != high:
         shown = _interval_words(figure, shown, limit)
     if baseline is not None:
         shown += f" ({_bounded_text(found)} against {_bounded_text(baseline)})"
-    if figure.why and figure.low != figure.high:
-        shown += f": {figure.why}"
-    if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
+    if figure.detail and low != high:
+        shown += f": {figure.detail}"
+    if judgement is Judgement.INCONCLUSIVE and low != high:
         bound = f"{limit.operator} {format_against(limit.value, figure.value, limit.unit)}"
-        says = "says nothing about" if figure.one_ended else "the interval neither shows nor refutes"
+        says = "says nothing about" if _one_ended(figure) else "the interval neither shows nor refutes"
         shown += f"; {says} {bound}"
-        if baseline is not None and (found.lower_bound or baseline.lower_bound):
+        if baseline is not None and None in (found.high, baseline.high):
             shown += f"; {FASTER_GENERATOR}"
     return shown
 
 
-def _interval_words(figure: _Figure, shown: str, limit: Limit) -> str:
+def _interval_words(figure: Figure, shown: str, limit: Limit) -> str:
     """``at least 4.00 Mpps``, or ``97.1 % (95.2 % .. 98.9 %)`` for an interval with two ends."""
-    if figure.low == figure.value and math.isinf(figure.high):
+    low, high = figure.interval
+    if low == figure.value and math.isinf(high):
         return f"at least {shown}"
-    if figure.high == figure.value and figure.low <= 0:
+    if high == figure.value and low <= 0:
         return f"at most {shown}"
-    if math.isinf(figure.high) and figure.low <= 0:
+    if math.isinf(high) and low <= 0:
         return f"about {shown}"
-    low = format_against(figure.low, limit.value, limit.unit)
-    high = "more" if math.isinf(figure.high) else format_against(figure.high, limit.value, limit.unit)
-    return f"{shown} ({low} .. {high})"
+    most = "more" if math.isinf(high) else format_against(high, limit.value, limit.unit)
+    return f"{shown} ({format_against(low, limit.value, limit.unit)} .. {most})"
+
+
+def _one_ended(figure: Figure) -> bool:
+    low, high = figure.interval
+    return math.isinf(high) or low <= 0 < figure.value

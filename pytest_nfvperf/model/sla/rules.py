@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.figure import Figure, Why
 
 CLASS = "class"
 """Selector of figures of one class of a mix. A rule without it is about all traffic."""
@@ -36,7 +36,7 @@ class Limit:
     Attributes:
         operator: one of ``>=``, ``<=``, ``>``, ``<``, ``==``.
         value: in ``unit``; for a relation a ratio (0.95 for "95 % of ...").
-        unit: base unit as in Observation; "ratio" for a relation.
+        unit: base unit as in Figure; "ratio" for a relation.
         text: as the user wrote it.
         relative_to: None for an absolute bound. Else the labels in which the other side differs, such as
             (("bridges", "1"),) or (("topology", "one_bridge"),).
@@ -187,7 +187,7 @@ def flow_fields(text: str) -> dict[str, set[str]]:
     }
 
 
-def of_expected_flows(seen: Observation, expected: Sequence[str]) -> Observation | str:
+def of_expected_flows(seen: Figure, expected: Sequence[str]) -> Figure | str:
     """The share of the expected flows that are in hardware, or why nobody can tell.
 
     A flow is in hardware if every flow of the datapath with these fields is.
@@ -208,10 +208,11 @@ def of_expected_flows(seen: Observation, expected: Sequence[str]) -> Observation
     met = len(found) - len(absent) - len(outside)
     notes = [f"not in hardware: {flow}" for flow in outside] + [f"no such flow: {flow}" for flow in absent]
     confidence = "; ".join([f"{met} of {len(found)} expected flows in hardware", *notes])
-    return replace(seen, value=met / len(found), confidence=confidence)
+    share = met / len(found)
+    return replace(seen, value=share, low=share, high=share, confidence=confidence)
 
 
-def within(seen: Observation, budget: int) -> Observation | str:
+def within(seen: Figure, budget: int) -> Figure | str:
     """The figure as a bound of what the datapath does on ``budget`` cores, or why it is none."""
     if not seen.cores:
         return f"how many cores the datapath had is not known, and the SLA is about {budget_text(budget)}"
@@ -219,12 +220,7 @@ def within(seen: Observation, budget: int) -> Observation | str:
         return seen
     lower = seen.cores < budget
     why = f"on {budget_text(seen.cores)}, and the SLA is about {budget_text(budget)}"
-    return replace(
-        seen,
-        lower_bound=seen.lower_bound or lower,
-        upper_bound=seen.upper_bound or not lower,
-        bound_reason="; ".join(filter(None, (seen.bound_reason, why))),
-    )
+    return seen.bounded(Why.OTHER_CORES, low=not lower, high=lower, detail=why)
 
 
 # Requirements that can never be judged, whatever the DUT does. They are reported before the measurement, and only if

@@ -1,15 +1,14 @@
-"""Observations and verdicts: the two ends of an SLA."""
+"""Verdicts on figures, and the baseline that they may be judged against."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
 
 from pytest_nfvperf.model.display import cell_lines, format_against, format_margin, table_widths, wrapped
-from pytest_nfvperf.model.statistics import Bound, Relative, bound_of
+from pytest_nfvperf.model.figure import Figure
 
 NOT_GIVEN = "no baseline was given: --nfv-baseline DIR names the results of an earlier run"
 NOT_MEASURED = "was not measured by this test"
@@ -37,73 +36,6 @@ class Judgement(StrEnum):
 
 
 _WORST_FIRST = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One measured figure that an SLA can be about.
-
-    Attributes:
-        metric: ndr, pdr, loss_ratio, latency_p99, cycles_per_packet, mpps_per_core, ...
-        value: in ``unit``.
-        unit: base unit: "pps" (frames/s per direction), "bps" (layer 2, with FCS), "line_ratio", "ns",
-            "ratio", "cycles", "instructions", "frames", "s", "cores", "segments".
-        at: the load it belongs to ("50 % of pdr", "4000000 pps"), or None.
-        lower_bound: the true value is at least this (generator-limited).
-        upper_bound: the true value is at most this (a failed confirmation, or below the search's minimum).
-        bound_reason: why it is only a bound, for a person: "generator-limited".
-        confidence: what the figure rests on, for a person: "confirmed by 5 s without loss, loss < 7.5e-08 at 95 %".
-        evidence: trial ids.
-        low, high: interval that the true value lies in; None if it was not sampled.
-        relatives: ratios to baselines that were measured in the same rounds.
-        repeats: number of searches, of which it is the middle one.
-        cores: CPUs of the datapath's poll-mode threads, of each node; 0 if that is not known, or says nothing.
-        of_class: the class of a mix that it is about; "" for all traffic.
-        flows: behind ``offloaded_flows``: each flow as OVS writes it, and whether it is in hardware.
-        flows_left_out: flows that are not listed, because there are too many.
-        default_limit: of deliveries, the most that is allowed where no rule is about this metric; None of others.
-    """
-
-    metric: str
-    value: float
-    unit: str
-    at: str | None = None
-    lower_bound: bool = False
-    confidence: str = ""
-    evidence: tuple[str, ...] = ()
-    upper_bound: bool = False
-    bound_reason: str = ""
-    low: float | None = None
-    high: float | None = None
-    relatives: tuple[Relative, ...] = ()
-    repeats: int = 1
-    cores: int = 0
-    of_class: str = ""
-    flows: tuple[tuple[str, bool], ...] = ()
-    flows_left_out: int = 0
-    default_limit: float | None = None
-
-    @property
-    def key(self) -> tuple[str, str, str | None, str]:
-        """What no two figures of a subject have in common."""
-        return self.metric, self.unit, self.at, self.of_class
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """What the true value lies in; both ends of an exact value are the value.
-
-        An open upper end is infinity. An open lower end is 0, or -infinity if the value itself is negative.
-        """
-        low = self.value if self.low is None else self.low
-        high = self.value if self.high is None else self.high
-        if self.upper_bound:
-            low = 0.0 if low >= 0 else -math.inf
-        return low, (math.inf if self.lower_bound else high)
-
-    @property
-    def bound(self) -> Bound:
-        """How the value relates to the true one. Judge, tables, JUnit, matrix, history and export all ask here."""
-        return bound_of(self.value, lower=self.lower_bound, upper=self.upper_bound, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +97,10 @@ class Baseline:
 
     name: str
     when: str
-    observed: Mapping[Subject, Sequence[Observation]] = field(default_factory=dict)
+    observed: Mapping[Subject, Sequence[Figure]] = field(default_factory=dict)
     unlike: tuple[str, ...] = ()
 
-    def figures(self, labels: Mapping[str, str]) -> Sequence[Observation] | str:
+    def figures(self, labels: Mapping[str, str]) -> Sequence[Figure] | str:
         """What was observed on this subject then, or why nothing can be compared with it."""
         if self.unlike:
             return f"{self.name} was measured on another machine ({'; '.join(self.unlike)})"

@@ -1,0 +1,229 @@
+"""Rewrite evidence of version 2 as version 3, which has figures: ``python -m tools.upgrade_evidence DIRECTORY``.
+
+Version 2 wrote what bounds a value (``generator_limited``, ``at_most``, ``short`` ...) into the parts of an outcome,
+and every reader made figures of it. The figures are made here by the code that makes them in a run. Files are replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from pytest_nfvperf.measure.bounds import (
+    GENERATOR_LIMITED,
+    PlateauPoint,
+    SearchedGoal,
+    TrialLoss,
+    burst_figures,
+    class_loss_figures,
+    completed,
+    cost_figures,
+    cost_missing,
+    goal_figures,
+    goals_missing,
+    latency_figures,
+    middle_figure,
+    plateau_figure,
+    queue_figures,
+    sample_figure,
+    sampled,
+    session_figure,
+    with_offload,
+)
+from pytest_nfvperf.measure.load_series import latency_missing
+from pytest_nfvperf.measure.soak_figures import soak_figures, soak_missing
+from pytest_nfvperf.model.figure import Figure, Why
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
+from pytest_nfvperf.model.statistics import Bound
+
+_NOT_CONFIRMED = "not confirmed"
+_OUTCOME = TypeAdapter(Outcome)
+_GOAL = TypeAdapter(GoalOutcome)
+_PLATEAU = TypeAdapter(PlateauPoint)
+
+Json = dict[str, Any]
+
+
+def upgraded(line: Json) -> Json:
+    """A line of version 2 as one of version 3."""
+    data = line["data"]
+    if line["kind"] == "outcome":
+        data = _plain(_outcome({"classes": [], **data}))
+    if line["kind"] == "comparison":
+        data = _renamed(data)
+    return {**line, "schema": 3, "data": data}
+
+
+def _renamed(value: Any) -> Any:
+    """Comparisons and their sides: ``bound_reason`` is ``why``."""
+    if isinstance(value, dict):
+        return {{"bound_reason": "why"}.get(key, key): _renamed(item) for key, item in value.items()}
+    return [_renamed(item) for item in value] if isinstance(value, list) else value
+
+
+def _plain(outcome: Outcome) -> Json:
+    from pytest_nfvperf.model.evidence.records import plain  # noqa: PLC0415 - with the names of this version
+
+    made: Json = plain(outcome)
+    return made
+
+
+def _outcome(old: Json) -> Outcome:
+    """The outcome, with figures made of what version 2 kept beside its values."""
+    goals, losses, plateaus = (
+        [_goal(each) for each in old["goals"]],
+        [_loss(each) for each in old["loss_curve"]],
+        [_PLATEAU.validate_python(each) for each in old.get("plateaus", ())],
+    )
+    new = {name: value for name, value in old.items() if name not in {"plateaus", "deliveries", "figures"}}
+    new["missing"] = dict(old["missing"])
+    new["loss_curve"] = [each.point for each in losses]
+    new["samples"] = [_samples(each) for each in old["samples"]]
+    new["relatives"] = [_relative(each) for each in old["relatives"]]
+    new["slopes"] = [_renamed(each) for each in old["slopes"]]
+    new["classes"] = [{**each, "samples": [_samples(one) for one in each["samples"]]} for each in old["classes"]]
+    outcome = _OUTCOME.validate_json(json.dumps({**new, "loss_curve": [_point(each) for each in old["loss_curve"]]}))
+    figures = [*_figures(outcome, old, goals, losses, plateaus)]
+    missing = outcome.missing | goals_missing(goals, figures) | cost_missing(outcome.cost)
+    for point, was in zip(outcome.latency, old["latency"], strict=True):
+        missing |= latency_missing(point, was.get("disturbed", ""))
+    for loss in losses:
+        missing |= loss.missing()
+    spread, no_queues = queue_figures(outcome.queue_frames, outcome.trials)
+    missing |= no_queues | (soak_missing(outcome.soak) if outcome.soak else {})
+    object.__setattr__(outcome, "figures", (*figures, *spread))
+    object.__setattr__(outcome, "missing", missing)
+    outcome = with_offload(sampled(outcome), outcome.offload)
+    own = [*outcome.figures, *map(_delivery, old.get("deliveries", ())), *_of_classes(outcome, old)]
+    object.__setattr__(outcome, "figures", tuple(own))
+    return completed(outcome)
+
+
+def _figures(
+    outcome: Outcome, old: Json, goals: list[SearchedGoal], losses: list[TrialLoss], plateaus: list[PlateauPoint]
+) -> Iterator[Figure]:
+    loads: dict[str, Figure] = {}
+    for seen in goal_figures(goals, outcome):
+        goal = next((each for each in old["goals"] if each["goal"]["name"] == seen.metric), None)
+        found = seen if goal is None else middle_figure(seen, _repeats(goal, seen))
+        loads[found.metric] = found
+        yield found
+    for point in outcome.latency:
+        yield from latency_figures(point)
+    for loss in losses:
+        yield from loss.figures()
+    if outcome.back_to_back is not None:
+        was = old["back_to_back"]
+        unlimited = "the longest burst lost nothing" if was["unlimited"] else ""
+        reasons = ((Why.UNTRIED, unlimited), (Why.DISTURBED, "" if unlimited else was.get("at_least", "")))
+        yield from burst_figures(outcome.back_to_back, outcome.trials, reasons)
+    if outcome.cost is not None:
+        yield from cost_figures(outcome.cost, goals, tuple(loads.values()))
+    if outcome.soak is not None:
+        yield from soak_figures(outcome.soak, outcome.trials)
+    if outcome.sessions is not None:
+        yield session_figure(outcome.sessions)
+    if plateaus:
+        yield plateau_figure([point.figure() for point in plateaus])
+
+
+def _goal(old: Json) -> SearchedGoal:
+    found = _GOAL.validate_json(json.dumps(old))
+    unconfirmed = found.detail if found.confirmation is None and found.detail.startswith(_NOT_CONFIRMED) else ""
+    limit = GENERATOR_LIMITED if old["generator_limited"] and not old.get("slowed") else ""
+    result: Json = {each.name: getattr(found, each.name) for each in fields(GoalOutcome)}
+    return SearchedGoal(
+        **result,
+        limit=limit,
+        slowed=old.get("slowed", ""),
+        disturbed=old.get("disturbed", ""),
+        unconfirmed=unconfirmed,
+        refuted_fps=old.get("refuted_fps"),
+    )
+
+
+def _repeats(old: Json, middle: Figure) -> list[Figure | None]:
+    """The figures of all searches, from the loads and ends that version 2 kept of each; the one alone of a single."""
+    loads = old.get("repeated_fps") or ()
+    if len([fps for fps in loads if fps is not None]) < 2:
+        return [middle]
+    ends = old.get("repeated_ends") or [(fps, fps) for fps in loads]
+    return [
+        None if fps is None else Figure(middle.metric, float(fps), "pps", low or None, high)
+        for fps, (low, high) in zip(loads, ends, strict=True)
+    ]
+
+
+def _point(old: Json) -> Json:
+    return {
+        "load_fps": old["load_fps"],
+        "loss_ratio": None if old.get("short") else old["loss_ratio"],
+        "trial_id": old["trial_id"],
+        "lost_frames": old.get("lost_frames") or 0,
+        "offered_frames": old.get("offered_frames") or 0,
+        "offered_fps": old.get("offered_fps") or old["load_fps"],
+    }
+
+
+def _loss(old: Json) -> TrialLoss:
+    point = LossPoint(**_point(old))
+    return TrialLoss(point, old["loss_ratio"], old.get("by_rule", 0.0), old.get("at_most", ""), old.get("short", ""))
+
+
+def _samples(old: Json) -> Json:
+    least, most = old.get("at_least", ""), old.get("at_most", "")
+    kept = {name: value for name, value in old.items() if name not in {"at_least", "at_most"}}
+    return {**kept, "bound": str(Bound.of(low=bool(most), high=bool(least))), "why": least or most}
+
+
+def _relative(old: Json) -> Json:
+    renamed: Json = _renamed(old)
+    return renamed
+
+
+def _delivery(old: Json) -> Figure:
+    value = old["value"]
+    return Figure(
+        old["metric"],
+        value,
+        old["unit"],
+        *(value, value, old["at"], old["of_class"]),
+        confidence=old["confidence"],
+        evidence=tuple(old["evidence"]),
+        default_limit=old["default_limit"],
+    )
+
+
+def _of_classes(outcome: Outcome, old: Json) -> Iterator[Figure]:
+    for each, was in zip(outcome.classes, old["classes"], strict=True):
+        for loss, bound in zip(each.losses, was["losses"], strict=True):
+            yield from class_loss_figures(
+                each.name, loss, bound["least_lost"], bound.get("why", ""), bound.get("short", "")
+            )
+        for point in each.latency:
+            yield from latency_figures(point, each.name)
+        for samples in each.samples:
+            figure = sample_figure(samples)
+            object.__setattr__(figure, "of_class", each.name)
+            yield figure
+
+
+def main(arguments: list[str]) -> int:
+    """Rewrite the evidence files of these directories."""
+    for directory in map(Path, arguments):
+        for path in sorted(directory.glob("evidence*.jsonl")):
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            new = [upgraded(line) if line["schema"] == 2 else line for line in lines]
+            path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in new), encoding="utf-8")
+            print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
