@@ -15,6 +15,8 @@ from pathlib import Path
 from _pytest.config.argparsing import Argument, Parser
 
 from pytest_nfvperf.cli.main import _parser as command_parser
+from pytest_nfvperf.config.units import BY_UNIT
+from pytest_nfvperf.model.metrics import METRICS, Metric
 from pytest_nfvperf.plugin import hooks
 from tools import suite_words
 
@@ -39,6 +41,21 @@ def ini_table() -> str:
 def commands_text() -> str:
     """Every command of ``nfvperf`` with its arguments."""
     return "\n\n".join(_command_text(parser) for parser in _leaves(command_parser()))
+
+
+def metrics_table() -> str:
+    """Every metric that a rule can be about: what it is, a limit, and whether it is taken at a load."""
+    rows = [
+        (f"`{name}`", _cell(f"{metric.title}: {metric.meaning}"), _limits_of(metric), metric.at or "-")
+        for name, metric in METRICS.items()
+    ]
+    return _table(("metric", "what it is", "limit", "`at`"), rows)
+
+
+def _limits_of(metric: Metric) -> str:
+    also = [BY_UNIT[unit].noun.removeprefix("a ") if unit in BY_UNIT else "% of line rate" for unit in metric.also]
+    also += ["may be negative"] if metric.signed else []
+    return f"`{metric.example}`" + (f" ({', '.join(also)})" if also else "")
 
 
 def _plugin_parser() -> Parser:
@@ -142,6 +159,7 @@ def _cell(text: str) -> str:
 PARTS = {
     "options.md": {"options": options_table, "ini keys": ini_table},
     "commands.md": {"commands": commands_text},
+    "sla-language.md": {"metrics": metrics_table},
     "suite-words.md": {
         "traffic": suite_words.traffic_table,
         "parts": suite_words.parts_table,

@@ -196,7 +196,6 @@ def _delivery(old: Json) -> Figure:
         *(value, value, old["at"], old["of_class"]),
         confidence=old["confidence"],
         evidence=tuple(old["evidence"]),
-        default_limit=old["default_limit"],
     )
 
 

@@ -6,11 +6,11 @@ import json
 import re
 from typing import Any
 
-from pytest_nfvperf.config.sla_file import OF_FLOWS, SlaModel
+from pytest_nfvperf.config.sla_file import OF_FLOWS, OPERATORS, SELECTORS, Selector, SlaModel
 from pytest_nfvperf.config.testbed_model import TestbedFile, TestbedModel
 from pytest_nfvperf.config.traffic_file import TrafficModel
 from pytest_nfvperf.config.validate import section_of
-from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
+from pytest_nfvperf.model.metrics import GOALS, METRICS, Metric
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -64,7 +64,7 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
     optional: dict[str, Any] = {}
     if metric.at:
         optional["at"] = {"type": "string", "examples": ["50 % of pdr", "4 Mpps"]}
-    if metric.line_ratio:
+    if "line_ratio" in metric.also:
         optional["at"] = {"type": "string", "pattern": r"^\s*\d+\s+cores?\s*$", "examples": ["2 cores"]}
     if name in GOALS:
         optional["repeats"] = {"type": "integer", "minimum": 1, "examples": [5]}
@@ -80,7 +80,7 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
         required = ["at", "limit"] if metric.at == "required" else ["limit"]
         forms.append({"type": "object", "properties": properties, "required": required, "additionalProperties": False})
     return {
-        "description": metric.meaning,
+        "description": f"{metric.title}: {metric.meaning}",
         "anyOf": [*forms, {"type": "array", "items": {"anyOf": forms}, "minItems": 1}],
     }
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from pytest_nfvperf.config.units import FRAME_RATE, LOOK_ALIKES, RATIO, UnitError, quantity
+from pytest_nfvperf.config.units import FRAME_RATE, LOOK_ALIKES, RATIO, UnitError, dimensions_of, quantity
 from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
-from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import MISSPELT, did_you_mean, format_fps, listed
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.profile import PROFILES
+from pytest_nfvperf.model.metrics import GOALS, METRICS, RENAMED, Metric
 from pytest_nfvperf.model.sla.rules import (
     ON_OR_OFF,
     Limit,
@@ -27,6 +28,60 @@ from pytest_nfvperf.model.sla.rules import (
     share_of_goal,
 )
 from pytest_nfvperf.model.traffic.traffic import IMIXES, MIN_FRAME_SIZE, check_frame_size
+
+# The words of the language that are not metrics: what can be selected, and by which operators.
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label of a subject.
+
+    ``values``: the words it can have; empty for any word. ``number``: whole numbers only. ``foreign``: a third party
+    may add words, with a colon in them.
+    """
+
+    meaning: str
+    values: tuple[str, ...] = ()
+    number: bool = False
+    foreign: bool = False
+
+
+SELECTORS = {
+    "suite": Selector("folder under suites/"),
+    "test": Selector("name of the test function"),
+    "topology": Selector("phy2phy, pvp, pvvp or a suite's own"),
+    "frame_size": Selector("bytes with FCS, or imix-NAME"),
+    "headers": Selector("what is not plain IPv4 and UDP: ipv6, vxlan, vxlan6-ipv6, or a packet's label, e.g. qinq-tcp"),
+    "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
+    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge"), foreign=True),
+    "direction": Selector("who sends", values=("unidirectional", "bidirectional")),
+    "link": Selector("how neighbouring bridges are joined, e.g. patch or veth"),
+    "bridges": Selector("number of bridges in the chain", number=True),
+    "profile": Selector("the measuring profile", values=tuple(PROFILES)),
+    "engine": Selector("the traffic generator, e.g. embedded or trex"),
+    "nic": Selector("the lab's NICs: dut.ports[].model, or what the PCI database calls them"),
+    "driver": Selector("their driver: the kernel's, e.g. mlx5_core, or DPDK's by vfio, e.g. net_vmxnet3"),
+    "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
+    "function": Selector("PCI functions of the lab's NICs: physical (pf) or virtual (vf)", values=("pf", "vf")),
+    "offload": Selector("flows shall be in the NIC", values=("on", "off")),
+    "node_cpus": Selector(
+        "of a topology with nodes: whether each has CPUs of its own", values=("own", "short-turns", "shared")
+    ),
+    "class": Selector("a class of a traffic mix: the rule is about its figures only"),
+    "classes": Selector("of a traffic mix, all of them: voice+bulk"),
+    "raised": Selector("the class whose load a search raised, while the others stayed fixed"),
+    "judged": Selector("the class whose loss decided a search"),
+    "time": Selector("virtual where instructions are counted", values=("virtual",)),
+}
+"""Labels that every run understands. Parameters and markers of tests are selectable beside them."""
+
+TESTBED_LABELS = frozenset(
+    {"nic", "driver", "firmware", "function", "offload", "datapath", "engine", "node_cpus", "time"}
+)
+"""Labels of the testbed. A rule about another testbed does not apply to this one, and is no mistake."""
+
+
+OPERATORS = (">=", "<=", "==", ">", "<")
 
 LIMIT_KEYS = ("at", "limit", "repeats", "flows")
 OF_FLOWS = "offloaded_flows"
@@ -101,7 +156,8 @@ def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
 
 
 def doubts(sla: Sla) -> Iterator[str]:
-    """What the author of an SLA can hardly have meant, a line each. It is judged as it stands."""
+    """What an author can hardly have meant, or should write by now, a line each. The SLA is judged as it stands."""
+    yield from sla.renamed
     for rule in sla.rules:
         for metric, limit in rule.require:
             if why := _doubt(rule, metric, limit):
@@ -117,7 +173,7 @@ def _doubt(rule: Rule, metric: str, limit: Limit) -> str:
     if better not in operators:
         return f"fails a DUT for being better: write '{better}= {limit.text.lstrip('<>= ')}', if that is meant"
     if (better == ">" and limit.value <= 0) or (metric == "loss_ratio" and limit.value >= 1):
-        return "" if METRICS[metric].dimensions[0].signed else "is met by every DUT"
+        return "" if METRICS[metric].signed else "is met by every DUT"
     sizes = [int(size) for name, accepted in rule.where if name == "frame_size" for size in accepted if size.isdigit()]
     fps = limit.value / 8 / min(sizes, default=MIN_FRAME_SIZE) if limit.unit == "bps" else limit.value
     if limit.unit in {"pps", "bps"} and fps < _LEAST_FPS[metric in GOALS]:
@@ -129,7 +185,13 @@ def _doubt(rule: Rule, metric: str, limit: Limit) -> str:
 def _to_sla(document: Document, shown: str = "") -> Sla:
     model, file = validated(SlaModel, document), shown or document.file
     rules = (_to_rule(rule, document, file, ("rules", index)) for index, rule in enumerate(model.rules))
-    return Sla(tuple(rules), file)
+    renamed = (
+        f"{file}:{document.line((*path, old))}: {show_path((*path, old))}: it is called {RENAMED[old]} now: write that"
+        for path, rule in ((("rules", index, "require"), rule) for index, rule in enumerate(model.rules))
+        for old in rule.require
+        if old in RENAMED
+    )
+    return Sla(tuple(rules), file, tuple(renamed))
 
 
 def _to_rule(rule: RuleModel, document: Document, file: str, path: KeyPath) -> Rule:
@@ -140,7 +202,7 @@ def _to_rule(rule: RuleModel, document: Document, file: str, path: KeyPath) -> R
         except ValueError as error:
             raise document.error(str(error), (*path, "where", name)) from None
     require = tuple(
-        (metric, limit)
+        (RENAMED.get(metric, metric), limit)
         for metric, given in rule.require.items()
         for limit in _limits(metric, given, document, (*path, "require", metric))
     )
@@ -149,6 +211,7 @@ def _to_rule(rule: RuleModel, document: Document, file: str, path: KeyPath) -> R
 
 
 def _limits(metric: str, given: Any, document: Document, path: KeyPath) -> tuple[Limit, ...]:
+    metric = RENAMED.get(metric, metric)
     if metric not in METRICS:
         hint = did_you_mean(metric, METRICS)
         raise document.error(f"unknown metric '{metric}'{hint} (known: {listed(METRICS)})", path)
@@ -223,7 +286,7 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
         meant = _OPERATOR_SLIPS.get(plain, plain if plain in OPERATORS else None)
         instead = f"'{meant} {written.removeprefix(operator).strip()}'" if meant else f"e.g. '{kind.example}'"
         raise ValueError(f"'{written}' has unknown operator '{operator}': write {instead} (operators: {known})")
-    cores = budget_of(str(at)) if kind.line_ratio else None
+    cores = budget_of(str(at)) if "line_ratio" in kind.also else None
     limit = _bound(metric, kind, operator, bound, " ".join(text.split()))
     if cores is not None and limit.is_share:
         raise ValueError(f"{metric} at {budget_text(cores)} must be a rate: write e.g. '{kind.example}'")
@@ -238,7 +301,7 @@ def _bound(metric: str, kind: Metric, operator: str, bound: str, shown: str) -> 
     ratio = _share(share["share"])
     whole = " ".join(share["whole"].split())
     if whole == "line rate":
-        if not kind.line_ratio:
+        if "line_ratio" not in kind.also:
             raise ValueError(f"{metric} cannot be a share of line rate: write e.g. '{kind.example}'")
         return Limit(operator, ratio, "line_ratio", shown)
     if whole == BASELINE:
@@ -264,13 +327,13 @@ def _share(text: str) -> float:
 
 
 def _absolute(metric: str, kind: Metric, bound: str) -> tuple[float, str]:
-    main, *others = kind.dimensions
+    main, *others = dimensions_of(kind)
     for dimension in others:
         try:
             return quantity(bound, dimension, metric), dimension.unit
         except UnitError:
             continue  # the metric's main dimension, below, raises the error
-    if kind.line_ratio and bound.endswith("%"):
+    if "line_ratio" in kind.also and bound.endswith("%"):
         raise ValueError(f"'{bound}' of what? Write '{bound} of line rate' or '{bound} of {{bridges: 1}}'")
     return quantity(bound, main, metric), main.unit
 
@@ -283,7 +346,7 @@ def parse_load(metric: str, at: object) -> str | None:
             raise ValueError(f"{metric} needs a load: write '{{at: 50 % of pdr, limit: \"{kind.example}\"}}'")
         return None
     if not kind.at:
-        budget = "; a budget of cores is such as '2 cores'" if kind.line_ratio else ""
+        budget = "; a budget of cores is such as '2 cores'" if "line_ratio" in kind.also else ""
         raise ValueError(f"{metric} is not taken at a load: leave 'at' out and write '{kind.example}'{budget}")
     share = _SHARE.fullmatch(str(at).strip())
     if share is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.compare import MARGIN
+from pytest_nfvperf.model.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +56,20 @@ TIME_NS = Dimension("a time", "ns", {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m
 TIME = replace(TIME_NS, divisor=1e9, result="s")
 RATIO = Dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6, result="ratio")
 SIZE = Dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
-FRAMES = _count("a number of frames", "frames", "100 frames")
-CYCLES = _count("a number of cycles", "cycles", "250 cycles")
-INSTRUCTIONS = _count("a number of instructions", "instructions", "2500 instructions")
-CORES = _count("a number of cores", "cores", "1.5 cores")
-CPU_PER_GIGABIT = _count("a CPU time per gigabit", "cpu-s/Gbit", "2 cpu-s/Gbit")
-SEGMENTS = _count("a number of segments", "segments", "100 segments")
-TIMES = _count("how often", "times", "0 times")
-VFS = _count("a number of virtual functions", "VFs", "64 VFs")
-EACH_SECOND = _count("a number of times a second", "times/s", "1000 times/s")
 DIMENSIONS = (
-    FRAME_RATE,
-    BIT_RATE,
-    TIME,
-    RATIO,
-    SIZE,
-    FRAMES,
-    CYCLES,
-    INSTRUCTIONS,
-    CORES,
-    CPU_PER_GIGABIT,
-    SEGMENTS,
-    TIMES,
-    VFS,
-    EACH_SECOND,
+    *(FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE),
+    _count("a number of frames", "frames", "100 frames"),
+    _count("a number of cycles", "cycles", "250 cycles"),
+    _count("a number of instructions", "instructions", "2500 instructions"),
+    _count("a number of cores", "cores", "1.5 cores"),
+    _count("a CPU time per gigabit", "cpu-s/Gbit", "2 cpu-s/Gbit"),
+    _count("a number of segments", "segments", "100 segments"),
+    _count("how often", "times", "0 times"),
+    _count("a number of virtual functions", "VFs", "64 VFs"),
+    _count("a number of times a second", "times/s", "1000 times/s"),
 )
+BY_UNIT = {dimension.unit: dimension for dimension in (*DIMENSIONS, TIME_NS)}
+"""By the unit that figures are in."""
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
 _SEPARATED = re.compile(r"[+-]?\d[\d,._'\u2019 \u00a0\u2009\u202f]*\d")
@@ -95,6 +85,12 @@ LOOK_ALIKES: dict[int, str | int | None] = {
     **dict.fromkeys([0x200B, 0xFEFF], ""),  # of no width
 }
 """What is written here, by what looks so: both mu, minus, dash, Kelvin, Cyrillic, Greek."""
+
+
+def dimensions_of(metric: Metric) -> list[Dimension]:
+    """Those that a limit of the metric may have, that of its base unit first."""
+    units = (unit for unit in (metric.unit, *metric.also) if unit in BY_UNIT)
+    return [replace(BY_UNIT[unit], signed=metric.signed) for unit in units]
 
 
 class UnitError(ValueError):

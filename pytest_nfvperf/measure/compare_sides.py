@@ -20,7 +20,6 @@ from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.compare import (
-    BETTER,
     ComparisonData,
     ComparisonSettings,
     MetricComparison,
@@ -33,6 +32,7 @@ from pytest_nfvperf.model.measure.compare import (
     unread_metric,
 )
 from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
@@ -231,7 +231,7 @@ class SideComparison:
     def _metrics(self, study: GuardedStudy, figure: Measurement, own: Outcome) -> tuple[MetricComparison, ...]:
         found = []
         for samples in own.samples:
-            if samples.metric in BETTER:
+            if metric_of(samples.metric).compared:
                 ratio = own.relative(samples.metric)
                 floor = study.floors.get(samples.metric, NoiseFloor(None, None))
                 if ratio is not None and ratio.pairing is not None:
@@ -246,7 +246,7 @@ class SideComparison:
 
 def _main_metric(figure: Measurement) -> str:
     """The first that sides can be compared in: the subject of the study."""
-    return next(metric for metric in figure.units if metric in BETTER)
+    return next(metric for metric in figure.units if metric_of(metric).compared)
 
 
 def _is_dead(outcome: Outcome, metric: str) -> bool:

@@ -20,11 +20,10 @@ from pytest_nfvperf.measure.same_speed import (
     speed_estimate,
     speed_ratio,
 )
-from pytest_nfvperf.model.measure.cpu_account import LOWER_BOUNDS, UPPER_BOUNDS
 from pytest_nfvperf.model.measure.outcome import Reading, bands_note
+from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.statistics import (
     FEWEST_FOR_A_SLOPE,
-    TO_THE_LAST,
     Bound,
     Pairing,
     RatioEstimate,
@@ -113,8 +112,9 @@ def _is_mostly_disturbed(metric: str, blocks: Sequence[Sequence[Reading]]) -> bo
 
 
 def _as_bound(samples: Samples) -> Samples:
-    low = samples.bound.opens_low or samples.metric in UPPER_BOUNDS
-    high = samples.bound.opens_high or samples.metric in LOWER_BOUNDS
+    metric = metric_of(samples.metric)
+    low = samples.bound.opens_low or (metric.slowed and metric.better == LOWER)
+    high = samples.bound.opens_high or (metric.slowed and metric.better == HIGHER)
     return replace(samples, bound=Bound.of(low=low, high=high), why=samples.why or (_DISTURBED if low or high else ""))
 
 
@@ -126,7 +126,7 @@ def _missing(samples: Sequence[Samples], blocks: Sequence[Sequence[Reading]]) ->
 
 
 def _samples(metric: str, unit: str, blocks: Sequence[Sequence[Reading]], *, paired: bool) -> Samples | None:
-    """One value a block, of its median reading, or of its worst reading of TO_THE_LAST; None without any."""
+    """One value a block, of its median reading, or of its worst reading if that decides; None without any."""
     with_it = [[reading for reading in block if metric in reading.values] for block in blocks]
     chosen = [_typical(metric, block) for block in with_it if block]
     if not chosen:
@@ -146,7 +146,7 @@ def _samples(metric: str, unit: str, blocks: Sequence[Sequence[Reading]], *, pai
 
 
 def _typical(metric: str, block: Sequence[Reading]) -> Reading:
-    if metric in TO_THE_LAST:
+    if metric_of(metric).by_worst:
         return max(block, key=lambda reading: abs(reading.values[metric] - 1))
     middle = median(reading.values[metric] for reading in block)
     return min(block, key=lambda reading: abs(reading.values[metric] - middle))
@@ -276,7 +276,7 @@ def _paced(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> list[PacedBloc
 
 def _best(metric: str) -> float:
     """Quantile of a subject's best windows: disturbances only make rates smaller and times longer."""
-    return AT_ITS_BEST if metric in LOWER_BOUNDS else 1 - AT_ITS_BEST
+    return AT_ITS_BEST if metric_of(metric).better == HIGHER else 1 - AT_ITS_BEST
 
 
 # Slopes over subjects that are counted, such as by their number of bridges.

@@ -19,6 +19,7 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.policy import POLICY
@@ -26,13 +27,12 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec, load_too_high
 from pytest_nfvperf.model.traffic.windows import Paced, plateau
 
-_LOAD_COST_UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
+_LOAD_COST_UNITS = units_of("pmd_cores", "load_latency_*")
 """Metrics of a reading of a load's cost, and their units."""
 
 _SOURCE, _RAN = "pmd-sched", "pmd-sched.run_ns"
-_PERCENTILES = {"load_latency_p50": 50.0, "load_latency_p99": 99.0}
 
-UNITS = {"forwarding_rate": "pps", "packet_time": "ns", "cycles_per_packet": "cycles"}
+UNITS = units_of("forwarding_rate", "packet_time", "cycles_per_packet")
 """Metrics of a reading; forwarding_rate per direction, the others over all directions."""
 
 CLEARLY_MORE = 1.02
@@ -83,7 +83,7 @@ class LoadCost(TrafficMeasurement):
         trial = live.runner.run(spec, remaining_s)
         values = {"pmd_cores": _pmd_cores(before, live.counters())}
         if trial.result.latency is not None:
-            values |= {name: trial.result.latency.percentile_ns(share) for name, share in _PERCENTILES.items()}
+            values |= trial.result.latency.percentiles_ns(_LOAD_COST_UNITS)
         return Reading({name: value for name, value in values.items() if value is not None}, trial.id)
 
 

@@ -25,6 +25,7 @@ from pytest_nfvperf.model.measure.cpu_profile import (
     why_not_in,
 )
 from pytest_nfvperf.model.measure.outcome import Reading
+from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import Burst, CountsInstructions, KnowsForwardingThread
@@ -48,7 +49,7 @@ class CountedInstructions(TrafficMeasurement):
 
     traffic: AnyTraffic
     name: ClassVar[str] = "instructions"
-    units: ClassVar[Mapping[str, str]] = {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
+    units: ClassVar[Mapping[str, str]] = units_of(INSTRUCTIONS_PER_PACKET)
     reading_s: ClassVar[float] = 1.0
 
     def sending(self, traffic: AnyTraffic) -> CountedInstructions:

@@ -203,9 +203,7 @@ def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:
         what = f"{frames:,} {metric.removesuffix('_ratio')} of {of:,} at {format_fps(spec.load_fps)}"
         if kind == "misdirected" and frames:
             what += f", which came to {', '.join(port for port, _ in total.elsewhere or ())}"
-        most = 1.0 if kind == "out_of_order" else 0.0
-        seen = exact(metric, frames / max(1, of), "ratio", confidence=what, evidence=(trial.id,))
-        yield replace(seen, of_class=of_class, default_limit=most)
+        yield exact(metric, frames / max(1, of), "ratio", of_class=of_class, confidence=what, evidence=(trial.id,))
 
 
 def _dut_counted(trials: Iterable[Trial]) -> Iterator[str]:

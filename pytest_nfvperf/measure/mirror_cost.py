@@ -22,6 +22,7 @@ from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
 from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
@@ -29,16 +30,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 
-UNITS = {
-    **forwarding.UNITS,
-    "mirror_rate": "pps",
-    "mirror_completeness": "ratio",
-    "mirror_completeness_overloaded": "ratio",
-    "mirror_dropped": "ratio",
-    "mirror_unexplained": "ratio",
-}
-"""mirror_rate: copies/s at maximum offered load. The others are shares of the expected copies: mirror_completeness at
-the set load, the rest at maximum offered load."""
+UNITS = {**forwarding.UNITS, **units_of("mirror_*")}
 
 _RESIDUAL_S = 0.1
 

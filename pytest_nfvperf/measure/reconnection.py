@@ -12,6 +12,7 @@ from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.streams import Reconnection, longest_gap_ns
+from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.ports.streams import Reachability, StreamEnd
 
 _BEFORE_S, _AGAIN_S = 10.0, 30.0
@@ -32,7 +33,7 @@ class ReconnectTime(EndMeasurement):
     ends: Ends | None = None
     killed: bool = False
     name: ClassVar[str] = "reconnect"
-    units: ClassVar[Mapping[str, str]] = {"reconnect_time": "s", "restart_time": "s"}
+    units: ClassVar[Mapping[str, str]] = units_of("reconnect_time", "restart_time")
     reading_s: ClassVar[float] = 3.0
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:

@@ -33,7 +33,7 @@ def soak_figures(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Figure]
         flaps = exact("session_flaps", float(soak.flap_count), "times", confidence=watched, evidence=evidence)
         yield flaps if soak.is_whole and not soak.flap_count else _bounded(flaps, soak)
     counted = how_many(soak.intervals, "interval")
-    yield exact("spoiled_ratio", soak.disturbed_ratio, "ratio", confidence=counted, evidence=evidence)
+    yield exact("disturbed_ratio", soak.disturbed_ratio, "ratio", confidence=counted, evidence=evidence)
     if soak.sampling_cores is not None:
         yield exact("sampling_cores", soak.sampling_cores, "cores", evidence=evidence)
     for drift in soak.drifts:

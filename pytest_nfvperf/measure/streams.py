@@ -28,6 +28,7 @@ from pytest_nfvperf.model.measure.streams import (
     StreamResult,
     StreamSpec,
 )
+from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.ports import Nic
 from pytest_nfvperf.model.topology.topology import Topology
@@ -45,39 +46,21 @@ Result = TypeVar("Result")
 CONNECTS, REQUESTS = "connects", "requests"
 """Algorithms of the outcomes."""
 
-_CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
-_CONNECT_UNITS = {
-    "connect_rate": "times/s",
-    "connect_time_mean": "ns",
-    **dict.fromkeys(_CONNECT_PERCENTILES, "ns"),
-    "failed_connects": "times",
-    "datapath_cores": "cores",
-}
+_CONNECT_UNITS = units_of("connect_*", "failed_connects", "datapath_cores")
 """Metrics of a reading of connects, and their units."""
 
 _CONNECT_OVERHEAD_S = 0.3
 """The process and its report, on top of the connects' own time."""
 
-_RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
-_RESPONSE_UNITS = {
-    **dict.fromkeys(_RESPONSE_PERCENTILES, "ns"),
-    "responses": "times/s",
-    "datapath_cores": "cores",
-}
+_RESPONSE_UNITS = units_of("response*", "datapath_cores")
 
 _RESPONSE_OVERHEAD_S = 0.8
 """Warming up, processes and the log, on top of the requests' own time."""
 
-_STREAM_UNITS = {
-    "tcp_throughput": "bps",
-    "cpu_per_gigabit": "cpu-s/Gbit",
-    "sender_cores": "cores",
-    "receiver_cores": "cores",
-    "datapath_cores": "cores",
-    "softirq_cores": "cores",
-    "context_switches": "times/s",
-    "retransmits": "segments",
-}
+_STREAM_UNITS = units_of(
+    *("tcp_throughput", "cpu_per_gigabit", "sender_cores", "receiver_cores", "datapath_cores", "softirq_cores"),
+    *("context_switches", "retransmits"),
+)
 
 _STREAM_OVERHEAD_S = 0.5
 """Processes, reports and counters, on top of the streams' own time."""
@@ -181,16 +164,13 @@ def connect_values(result: ConnectResult) -> dict[str, float | None]:
     return {
         "connect_rate": result.connects_per_s,
         "connect_time_mean": result.mean_ns,
-        **{name: result.times.percentile_ns(percentile) for name, percentile in _CONNECT_PERCENTILES.items()},
+        **result.times.percentiles_ns(_CONNECT_UNITS),
         "failed_connects": float(result.failed),
     }
 
 
 def response_values(result: RequestResult) -> dict[str, float | None]:
-    return {
-        **{name: result.times.percentile_ns(percentile) for name, percentile in _RESPONSE_PERCENTILES.items()},
-        "responses": result.responses_per_s,
-    }
+    return {**result.times.percentiles_ns(_RESPONSE_UNITS), "responses": result.responses_per_s}
 
 
 # TCP and UDP streams. A chain that ends in namespaces is measured by the goodput of TCP, and by its cost at both ends

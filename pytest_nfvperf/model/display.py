@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, NoReturn
 
@@ -345,29 +345,17 @@ def format_count(count: float | None, unit: str = "frames", digits: int = _DIGIT
     return f"{shown} {unit.removesuffix('s') if shown == '1' else unit}".rstrip()
 
 
-def format_bytes(size: float | None, digits: int = _DIGITS) -> str:
+def _format_bytes(size: float, digits: int) -> str:
     """``4.00 MiB``, ``12.0 KiB``; negative if something shrank."""
-    if size is None:
-        return MISSING
     if abs(size) >= 1 << 20:
         return f"{size / (1 << 20):.{digits - 1}f} MiB"
     return f"{size / 1024:.{digits - 2}f} KiB"
 
 
-def format_cores(cores: float | None, digits: int = _DIGITS) -> str:
-    """CPUs in use: ``0.25 cores``."""
-    return MISSING if cores is None else f"{cores:.{digits - 1}f} cores"
-
-
-def format_cpu_per_gigabit(seconds: float | None, digits: int = _DIGITS) -> str:
-    """CPU seconds a gigabit of payload: ``1.84 cpu-s/Gbit``."""
-    return MISSING if seconds is None else f"{_digits(seconds, digits)} cpu-s/Gbit"
-
-
-_FORMATTERS = {
-    "cpu-s/Gbit": format_cpu_per_gigabit,
-    "cores": format_cores,
-    "bytes": format_bytes,
+_FORMATTERS: Mapping[str, Callable[[float, int], str]] = {
+    "cpu-s/Gbit": lambda seconds, digits: f"{_digits(seconds, digits)} cpu-s/Gbit",
+    "cores": lambda cores, digits: f"{cores:.{digits - 1}f} cores",
+    "bytes": _format_bytes,
     "pps": format_fps,
     "bps": format_bps,
     "ns": format_ns,

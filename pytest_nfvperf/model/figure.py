@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.statistics import Bound, Relative
-
-_SIGNED = ("_slope", "_change", "_growth")
-"""Ends of names of metrics that may be below 0."""
 
 
 class Why(StrEnum):
@@ -53,7 +51,6 @@ class Figure:
         cores: CPUs of the datapath's poll-mode threads, of each node; 0 if that is not known, or says nothing.
         flows: behind ``offloaded_flows``: each flow as OVS writes it, and whether it is in hardware.
         flows_left_out: flows that are not listed, because there are too many.
-        default_limit: of deliveries, the most that is allowed where no rule is about this metric; None of others.
     """
 
     metric: str
@@ -72,7 +69,6 @@ class Figure:
     cores: int = 0
     flows: tuple[tuple[str, bool], ...] = ()
     flows_left_out: int = 0
-    default_limit: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str | None, str]:
@@ -82,7 +78,7 @@ class Figure:
     @property
     def interval(self) -> tuple[float, float]:
         """Both ends. An open upper end is infinity; an open lower end is 0, or -infinity where a metric has a sign."""
-        floor = -math.inf if self.value < 0 or self.metric.endswith(_SIGNED) else 0.0
+        floor = -math.inf if self.value < 0 or metric_of(self.metric).signed else 0.0
         return floor if self.low is None else self.low, math.inf if self.high is None else self.high
 
     @property

@@ -10,6 +10,8 @@ from functools import cache
 from itertools import combinations
 from statistics import NormalDist, median
 
+from pytest_nfvperf.model.metrics import metric_of
+
 CONFIDENCE = 0.95
 
 GAP_TO_WIDTH = 3.0
@@ -20,9 +22,6 @@ SMALLEST_GAP = 0.01
 
 FEWEST_FOR_A_SLOPE = 3
 """Subjects. Two make a ratio, not a line."""
-
-TO_THE_LAST = frozenset({"mirror_completeness"})
-"""Metrics that are whole or not: whoever missed one copy in one reading is not complete."""
 
 
 class Bound(StrEnum):
@@ -80,12 +79,12 @@ class Samples:
 
     @property
     def by_worst(self) -> bool:
-        """True when one bad reading decides (TO_THE_LAST)."""
-        return self.metric in TO_THE_LAST
+        """True when one bad reading decides."""
+        return metric_of(self.metric).by_worst
 
     @property
     def figure(self) -> float:
-        """The value of verdicts, tables and the report: the median, or of TO_THE_LAST the reading farthest from 1."""
+        """The value of verdicts, tables and the report: the median, or a decisive reading that is farthest from 1."""
         return max(self.values, key=lambda value: abs(value - 1)) if self.by_worst else self.median
 
 

@@ -22,8 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.sla_file import doubts, unknown_labels
-from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
+from pytest_nfvperf.config.sla_file import TESTBED_LABELS, doubts, unknown_labels
 from pytest_nfvperf.model.display import did_you_mean, how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE

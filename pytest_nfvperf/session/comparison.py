@@ -31,7 +31,6 @@ from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.measure.compare import (
-    HIGHER,
     ComparisonData,
     ComparisonSettings,
     MetricComparison,
@@ -41,6 +40,7 @@ from pytest_nfvperf.model.measure.compare import (
 )
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.metrics import HIGHER
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.session.options import Options

@@ -22,7 +22,7 @@ def test_a_slower_side_fails_and_a_faster_one_passes(pytester):
         ]
     )
     made = document(pytester)
-    assert (made["schema"], made["paired"], made["margin"], made["exit_status"]) == (2, True, 0.03, 1)
+    assert (made["schema"], made["paired"], made["margin"], made["exit_status"]) == (3, True, 0.03, 1)
     assert [side["name"] for side in made["sides"]] == ["installed", "slow", "fast"]
     (comparison,) = made["comparisons"]
     assert comparison["how"] == "alternating"

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.measure.compare import (
-    HIGHER,
     LEAST_DIFFERENCE,
-    LOWER,
     MetricComparison,
     NoiseFloor,
     SideFigures,
@@ -20,6 +18,7 @@ from pytest_nfvperf.model.measure.compare import (
     decide,
     unread_metric,
 )
+from pytest_nfvperf.model.metrics import HIGHER, LOWER
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
 from pytest_nfvperf.session.comparison import side_verdict

@@ -7,13 +7,13 @@ import re
 import pytest
 from user_project import make_traffic_files
 
-from pytest_nfvperf.config.sla_file import load_sla, parse_sla
+from pytest_nfvperf.config.sla_file import SELECTORS, load_sla, parse_sla
 from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
 from pytest_nfvperf.config.testbed_model import DutSection, GeneratorSection, OvsSection, TestbedFile, TestbedModel
 from pytest_nfvperf.config.traffic_file import TrafficModel, VaryModel, parse_traffic
 from pytest_nfvperf.config.validate import section_of
-from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.metrics import METRICS
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutBond, DutPort, LabSpeaker, NicSpec
 from tests.documents import ROOT, blocks
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.features.history.command import better_of
 from pytest_nfvperf.features.history.series import (
     Acknowledgement,
     ChangeMeaning,
@@ -17,7 +16,7 @@ from pytest_nfvperf.features.history.series import (
     series_of,
     why_not,
 )
-from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
+from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from tests.history_support import LABELS, entry, series
 
 PDR, BITS = HistoryFigure("pdr", "pps", 4e6), HistoryFigure("pdr", "bps", 2e9)
@@ -61,7 +60,7 @@ def test_a_name_leaves_out_what_all_have_in_common() -> None:
     [("pdr", HIGHER), ("latency_p99", LOWER), ("cycles_per_packet", LOWER), ("mirror_rate", HIGHER), ("own", None)],
 )
 def test_which_way_is_better(metric: str, better: str | None) -> None:
-    assert better_of(metric) == better
+    assert metric_of(metric).better == better
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet
 
-from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
+from pytest_nfvperf.adapters.report.figures import cell_of_metric
+from pytest_nfvperf.adapters.report.studies import median_text
 from pytest_nfvperf.measure import mirror_cost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad, _lost_by_rig
@@ -202,7 +203,7 @@ def test_completeness_is_one_figure_everywhere(values: tuple[float, ...], figure
     outcome = measured(Outcome((("case", "2a"),), "mirror-cost", 64.0, 1, samples=(samples,)))
     (seen,) = outcome.figures
     assert (seen.value, seen.low, seen.high, seen.confidence) == (figure, figure, figure, "worst of 3")
-    assert completeness_text(outcome) == f"{figure:.3%}"
+    assert cell_of_metric(outcome, "mirror_completeness") == f"{figure:.3%}"
     assert median_text(samples) == f"{figure:.3%} (worst)"
 
 

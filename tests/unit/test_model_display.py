@@ -9,13 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.units import BIT_RATE, FRAME_RATE, TIME_NS, quantity
-from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.display import (
     MISSPELT,
     did_you_mean,
     format_against,
     format_bps,
-    format_cores,
     format_count,
     format_elapsed,
     format_fps,
@@ -27,6 +25,7 @@ from pytest_nfvperf.model.display import (
     how_many,
     label_words,
 )
+from pytest_nfvperf.model.metrics import METRICS
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ from pytest_nfvperf.model.display import (
         (format_margin(-0.0), "+0.0 %"),
         (format_value(1.0, "times"), "1 time"),
         (format_value(2.0, "times"), "2 times"),
-        (format_cores(0.25), "0.25 cores"),
+        (format_value(0.25, "cores"), "0.25 cores"),
         (format_elapsed(0.04), "0.0 s"),
         (format_elapsed(4.24), "4.2 s"),
         (format_elapsed(31.7), "32 s"),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.sla_file import doubts, load_sla, parse_limit, parse_selector, parse_sla, unknown_labels
-from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.metrics import METRICS
 from pytest_nfvperf.model.sla.rules import Limit, Rule
 
 DESIGN = """\
@@ -75,11 +75,20 @@ def test_limits(metric, text, at, limit):
     assert found.text == text
 
 
+def test_a_metric_by_its_former_name_works_and_its_author_is_told_the_new_one():
+    sla = parse_sla("schema: 1\nrules:\n  - require: {spoiled_ratio: '<= 5 %'}\n", "own.yaml")
+    ((metric, limit),) = sla.rules[0].require
+    assert (metric, limit.value) == ("disturbed_ratio", 0.05)
+    (line,) = doubts(sla)
+    assert line.startswith("own.yaml:3: rules[0].require.spoiled_ratio: ")
+    assert "disturbed_ratio" in line
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_takes_its_own_example(metric):
     kind = METRICS[metric]
     limit = parse_limit(metric, kind.example, "50 % of pdr" if kind.at == "required" else None)
-    assert limit.unit in {dimension.unit for dimension in kind.dimensions}
+    assert limit.unit in {kind.unit, *kind.also}
 
 
 SLIPS = [

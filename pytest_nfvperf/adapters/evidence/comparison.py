@@ -29,7 +29,6 @@ from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.compare import (
-    BETTER,
     ComparisonData,
     ComparisonSettings,
     NoiseFloor,
@@ -39,6 +38,7 @@ from pytest_nfvperf.model.measure.compare import (
     compare_metric,
 )
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import subject_of
 from pytest_nfvperf.model.statistics import Bound, Samples, relative
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
@@ -182,14 +182,15 @@ def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigu
 
 def _samples(outcome: Outcome) -> list[Samples]:
     """Readings of comparable metrics. For a search: what each repeat reported."""
-    found = [samples for samples in outcome.samples if samples.metric in BETTER]
+    found = [samples for samples in outcome.samples if metric_of(samples.metric).compared]
     for goal in outcome.goals:
         values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]
         seen = outcome.figure(goal.goal.name, "pps")
-        if goal.goal.name in BETTER and values and seen is not None:
+        if metric_of(goal.goal.name).compared and values and seen is not None:
             found.append(_bounded(seen, tuple(map(float, values))))
     for seen in outcome.figures:
-        if seen.metric in BETTER and not seen.of_class and all(seen.metric != samples.metric for samples in found):
+        known = seen.of_class or any(seen.metric == samples.metric for samples in found)
+        if metric_of(seen.metric).compared and not known:
             found.append(_bounded(seen, (seen.value,)))
     return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]
 

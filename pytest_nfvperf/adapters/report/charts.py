@@ -40,6 +40,7 @@ from pytest_nfvperf.model.display import format_fps, format_ratio, format_second
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram
@@ -69,11 +70,8 @@ Verdicts = Mapping[tuple[tuple[str, str], ...], Sequence[Verdict]]
 _NO_VERDICTS: Verdicts = MappingProxyType({})
 _SMALL = 50.0
 """Ratios that are all above this many per cent are drawn on an axis that does not begin at 0."""
-_SECOND_PANEL = {
-    "forwarding_rate": ("cycles_per_packet", "PMD cycles per packet", "cycles", 1.0),
-    "tcp_throughput": ("tcp_throughput", "TCP goodput", "Gbps", 1e-9),
-}
-"""What a study shows beside the ratio of a metric: metric, title, unit, and its factor."""
+_SCALES = {"bps": ("Gbps", 1e-9), "pps": ("Mpps", 1e-6)}
+"""Units of axes that are not base units, and their factor."""
 _Limits = tuple[tuple[int, float, str, str], ...]
 """Limits of one curve: the place, the value, the requirement, and the place's name."""
 _StudyPoint = tuple[str, float, float, float, str, str]
@@ -460,7 +458,9 @@ def study_chart(
     joined = all(re.fullmatch(r"\d+(\.\d+)?", place) for place in places)
     if joined:
         places.sort(key=float)
-    metric, heading, unit, factor = _SECOND_PANEL.get(main, (main, main.replace("_", " "), "", 1.0))
+    metric = metric_of(main).beside or main
+    heading, unit = metric_of(metric).title, metric_of(metric).unit
+    unit, factor = _SCALES.get(unit, (unit, 1.0))
 
     def curve(number: int, points: Sequence[_StudyPoint]) -> ChartSeries:
         labels, y, below, above, marks, hover = zip(*points, strict=True)

@@ -24,12 +24,12 @@ from pytest_nfvperf.adapters.report.chart import (
     ChartSeries,
     Panel,
 )
-from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
 from pytest_nfvperf.model.display import MISSING, TableColumn, TableRow, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
 from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, SideState, Word
+from pytest_nfvperf.model.metrics import metric_of
 
 _STYLES = {
     str(Word.SLOWER): ("bold red", "fail"),
@@ -125,7 +125,7 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
     return ComparisonRow(
         test=test,
         side=side,
-        metric=metric_name(metric.metric).replace(", per direction", ""),
+        metric=metric_of(metric.metric).title.replace(", per direction", ""),
         baseline=format_value(metric.baseline_value, metric.unit),
         ratio=MISSING if metric.ratio is None else f"{metric.ratio:.3f}",
         interval=f"{low} .. {high}".strip() if low or high else "open",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
+from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text, worst_share_text
 from pytest_nfvperf.model.display import (
     MISSING,
+    TableColumn,
     format_count,
     format_fps,
     format_load,
@@ -30,16 +31,11 @@ from pytest_nfvperf.model.measure.outcome import (
     loss_bound_text,
 )
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Soak
+from pytest_nfvperf.model.metrics import METRICS, metric_of
 from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, show_load
 from pytest_nfvperf.model.statistics import Bound, Samples
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
-_DRIFT_NAMES = {
-    "rate_change": "received rate",
-    "latency_p99_change": "99th percentile of latency",
-    "cycles_change": "PMD cycles a packet",
-    "memory_growth": "memory of ovs-vswitchd",
-}
 _ADJACENT_S = 0.05
 """Intervals follow one another if no more than this is between them."""
 
@@ -49,6 +45,51 @@ def bounded_text(seen: Figure, show: Callable[[float], str]) -> str:
     if seen.bound is Bound.BETWEEN:
         return " .. ".join(map(show, seen.interval))
     return seen.bound.mark + show(seen.value)
+
+
+def whole_figures(outcome: Outcome) -> list[Figure]:
+    """Figures of all traffic that belong to no load, in their base unit; of deliveries those that went wrong."""
+    searched = {goal.goal.name for goal in outcome.goals} | ({"forwarding_rate"} if outcome.goals else set())
+    found = ((seen, metric_of(seen.metric)) for seen in outcome.figures if seen.metric not in searched)
+    return [
+        seen
+        for seen, metric in found
+        if seen.at is None and not seen.of_class
+        if metric.unit in {"", seen.unit} and (seen.value or metric.default_limit is None)
+    ]
+
+
+def listed_figures(outcome: Outcome) -> list[Figure]:
+    """Those that have no table or chart of their own, unlike a study's readings and a soak's trends."""
+    elsewhere = {samples.metric for samples in outcome.samples} | {f"{slope.metric}_slope" for slope in outcome.slopes}
+    elsewhere |= {drift.metric for drift in outcome.soak.drifts} if outcome.soak else set()
+    return [seen for seen in whole_figures(outcome) if seen.metric not in elsewhere]
+
+
+def figure_text(seen: Figure) -> str:
+    return bounded_text(seen, lambda value: format_value(value, seen.unit))
+
+
+def metric_columns(outcomes: Iterable[Outcome]) -> dict[str, TableColumn]:
+    """Columns of the metrics that have one and that some outcome has, in tables of outcomes."""
+    each = tuple(outcomes)
+    return {
+        name: TableColumn(metric.column, right=True, optional=metric.optional)
+        for name, metric in METRICS.items()
+        if metric.column and any(cell_of_metric(outcome, name) != MISSING for outcome in each)
+    }
+
+
+def cell_of_metric(outcome: Outcome, name: str) -> str:
+    """The median of its readings, or its one figure; without a unit that the column's heading has."""
+    samples, metric = outcome.sampled(name), metric_of(name)
+
+    def shown(value: float) -> str:
+        return f"{value:,.0f}" if metric.unit in metric.column else format_value(value, metric.unit)
+
+    if samples is not None:
+        return worst_share_text(samples) if samples.by_worst else samples.bound.mark + shown(samples.median)
+    return next((bounded_text(seen, shown) for seen in listed_figures(outcome) if seen.metric == name), MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +245,8 @@ def other_result(outcome: Outcome) -> str:
         return _loss_line(outcome)
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
-    return "not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING
+    found = [f"{metric_of(seen.metric).title} {figure_text(seen)}" for seen in listed_figures(outcome)]
+    return ", ".join(found) or ("not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING)
 
 
 def is_of_times(outcome: Outcome) -> bool:
@@ -233,16 +275,15 @@ def times_line(outcome: Outcome) -> str:
 
 
 def sampled_line(outcome: Outcome) -> str:
-    """``5.64 Mpps, 98.4 % (97.1 .. 99.6 %) of bridges 1, 231 cycles``: medians; the ratio is the first metric's."""
+    """``5.64 Mpps, 98.4 % (97.1 .. 99.6 %) of bridges 1, 231 PMD cycles per packet``: medians."""
     main = outcome.samples[0]
     parts = [median_text(main)]
     ratio = outcome.relative(main.metric)
     if ratio is not None:
         baseline = " ".join(f"{name} {value}" for name, value in ratio.baseline)
         parts.append(f"{ratio_text(ratio)} ({interval_text(ratio)}) of {baseline}")
-    cycles = outcome.sampled("cycles_per_packet")
-    if cycles is not None:
-        parts.append(f"{cycles.median:.0f} cycles per packet")
+    shown = (name for name in metric_columns([outcome]) if name != main.metric)
+    parts += [f"{cell_of_metric(outcome, name)} {metric_of(name).title}" for name in shown]
     if outcome.sampled("sender_cores") is not None:
         parts.append(f"{cores_text(outcome)} cores")
     cost = outcome.sampled("cpu_per_gigabit")
@@ -298,10 +339,8 @@ def soak_facts(soak: Soak) -> list[tuple[str, str]]:
         ("disturbed by the rig", disturbed),
         ("samples", f"{soak.intervals}, one each {format_seconds(soak.interval_s)}; {soak.missing_intervals} missing"),
         ("sessions", sessions),
-        *((_DRIFT_NAMES.get(drift.metric, drift.metric), drift_text(drift)) for drift in soak.drifts),
+        *((metric_of(drift.metric).title, drift_text(drift)) for drift in soak.drifts),
     ]
-    if soak.sampling_cores is not None:
-        facts.append(("sampling took", f"{format_ratio(round(soak.sampling_cores, 4))} of a core"))
     if soak.interrupted:
         facts.append(("ended early", soak.interrupted))
     return [*facts, *(("against the run", fault) for fault in soak.rig_faults)]

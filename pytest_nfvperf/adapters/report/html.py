@@ -29,7 +29,6 @@ from pytest_nfvperf.adapters.report.run_facts import facts, flattened
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,
     find_comparisons,
-    metric_name,
     named_apart,
     notes_below,
     slope_line,
@@ -45,6 +44,7 @@ from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFat
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
 from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import latency_origin
 
@@ -193,7 +193,8 @@ def _compare_within(
         for first in range(0, len(members), MOST_CURVES):
             part = members[first : first + MOST_CURVES]
             common, names = named_apart(part)
-            title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}: {common}".removesuffix(": ")
+            title = metric_of(main).title
+            title = f"{title[0].upper()}{title[1:]} against {per}: {common}".removesuffix(": ")
             name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
             chart = charts.add(study_chart(part, verdicts, names), name, f"{suite.name}: {title}")
             notes = [
@@ -240,6 +241,7 @@ def _context(
         "rows": _result_rows(pages),
         "times": figures.time_table(run),
         "line": any(outcome.line_rate_fps for outcome in outcomes),
+        "columns": figures.metric_columns(outcomes),
         "plateau": any(figures.plateau(outcome) for outcome in outcomes),
         "comparison": _comparison(run, conclusion, charts),
         "topologies": topologies,

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.figures import class_figures, plateau, typical_latency
+from pytest_nfvperf.adapters.report.figures import class_figures, plateau, typical_latency, whole_figures
 from pytest_nfvperf.adapters.report.subjects import subject_of
 from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.model.display import format_against, format_margin, visible
@@ -88,10 +88,8 @@ def _of_outcome(outcome: Outcome) -> list[tuple[str, object]]:
     point = typical_latency(outcome)
     if point is not None:
         pairs += [("latency.at", point.at), ("latency.p50_ns", point.p50_ns), ("latency.p99_ns", point.p99_ns)]
-    if outcome.back_to_back is not None:
-        pairs.append(("back_to_back.mean_burst_frames", outcome.back_to_back.mean_burst_frames))
-    if outcome.cost is not None:
-        pairs.append(("cycles_per_packet", outcome.cost.pmd_cycles_per_packet))
+    for seen in whole_figures(outcome):
+        pairs += _bounded(seen.metric, seen)
     for row in class_figures(outcome):
         at = f"class.{row.name}.at {row.at}"
         pairs += [(f"{at}.rate", row.rate), (f"{at}.lost", row.lost), (f"{at}.p99", row.p99)]
@@ -107,11 +105,12 @@ def _bounded(name: str, seen: Figure | None) -> list[tuple[str, object]]:
     """The value, what kind of bound it is, and its interval if that has two ends."""
     if seen is None:
         return []
-    metric = name.rsplit(".", 1)[0]
-    pairs: list[tuple[str, object]] = [(name, round(seen.value))]
+    metric, of_rate = seen.metric, "_fps" if seen.unit == "pps" else ""
+    pairs: list[tuple[str, object]] = [(name, round(seen.value) if of_rate else seen.value)]
     pairs += [(f"{metric}.bound", str(seen.bound) or None), (f"{metric}.why", seen.detail or None)]
     if seen.bound is Bound.BETWEEN:
-        pairs += [(f"{metric}.{end}_fps", round(fps)) for end, fps in zip(("low", "high"), seen.interval, strict=True)]
+        ends = zip(("low", "high"), seen.interval, strict=True)
+        pairs += [(f"{metric}.{end}{of_rate}", round(value) if of_rate else value) for end, value in ends]
     return pairs
 
 

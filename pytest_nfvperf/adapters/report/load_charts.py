@@ -24,19 +24,12 @@ from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, fo
 from pytest_nfvperf.model.measure.outcome import ClassOutcome, LossPoint
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import STATE, SoakCurve
+from pytest_nfvperf.model.metrics import percentile_of
 from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 
 _PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
-_PERCENTILE_OF = {
-    "latency_min": 0.0,
-    "latency_p50": 50.0,
-    "latency_p90": 90.0,
-    "latency_p99": 99.0,
-    "latency_p999": 99.9,
-}
-"""Of metrics; ``latency_max`` stands where the curves end."""
 _OF_ANOTHER = re.compile(r" of (\{|baseline)")
 """In a requirement that is about the ratio to another figure."""
 _TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
@@ -69,7 +62,7 @@ def _latency_limits(verdicts: Sequence[Verdict], most: float) -> Iterator[ChartS
     """A mark at the percentile that each limit is about. ``most``: where the curves end."""
     marks: dict[tuple[float, float], str] = {}
     for verdict in verdicts:
-        percentile = _PERCENTILE_OF.get(verdict.metric)
+        percentile = 0.0 if verdict.metric == "latency_min" else percentile_of(verdict.metric)
         at = most if verdict.metric == "latency_max" else None
         if percentile is not None:
             at = float(f"{1 / (1 - percentile / 100):.5g}")

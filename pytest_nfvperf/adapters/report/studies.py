@@ -10,6 +10,7 @@ from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, forma
 from pytest_nfvperf.model.measure.cpu_account import LABEL, SHARED, SHORT_TURNS
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.statistics import Relative, Samples, Slope, median_interval
 
 USERSPACE = frozenset({"dpdk", "netdev"})
@@ -33,40 +34,6 @@ ONE_SIDED = (
 _AT_LEAST = "The nodes share CPUs: rates are at least those shown, times and cycles at most. They take turns of "
 SHARED_CPUS = _AT_LEAST + "milliseconds, so a ratio says less than on CPUs of their own."
 SHORT_CPU_TURNS = _AT_LEAST + "0.3 ms, which the rings between them hold, so a ratio says what frames cost."
-
-_NAMES = {
-    "forwarding_rate": "forwarding rate, per direction",
-    "tcp_throughput": "TCP goodput",
-    "cycles_per_packet": "PMD cycles per packet",
-    "packet_time": "time per packet",
-    "sender_cores": "CPU of the sender",
-    "receiver_cores": "CPU of the receiver",
-    "datapath_cores": "CPU of the datapath",
-    "pmd_cores": "CPU of PMD threads",
-    "load_latency_p50": "latency at the load, median",
-    "load_latency_p99": "latency at the load, 99th percentile",
-    "response_time_p50": "response time, median",
-    "response_time_p99": "response time, 99th percentile",
-    "response_time_p999": "response time, 99.9th percentile",
-    "responses": "responses a second",
-    "connect_rate": "TCP connects a second",
-    "connect_time_mean": "time to connect, mean",
-    "connect_time_p50": "time to connect, median",
-    "connect_time_p99": "time to connect, 99th percentile",
-    "connect_time_p999": "time to connect, 99.9th percentile",
-    "failed_connects": "failed connects",
-    "reconnect_time": "nothing arrived around a restart",
-    "restart_time": "restart of OVS",
-    "softirq_cores": "CPU in softirq",
-    "cpu_per_gigabit": "CPU seconds per gigabit",
-    "context_switches": "context switches a second",
-    "retransmits": "retransmits",
-    "mirror_rate": "copies on the mirror",
-    "mirror_completeness": "mirror complete at the set load",
-    "mirror_completeness_overloaded": "mirror complete at maximum offered load",
-    "mirror_dropped": "copies counted as dropped at maximum offered load",
-    "mirror_unexplained": "copies unexplained at maximum offered load",
-}
 
 _BROUGHT_ALONG = frozenset({"tuning", "datapath", "topology"})
 """Labels that a subject sets by itself: subjects of one study may differ in them, too, as in tuning by ``queues``."""
@@ -217,12 +184,6 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.1f} %"
 
 
-def completeness_text(outcome: Outcome) -> str:
-    """``100.000 %`` only if every copy arrived in every reading."""
-    samples = outcome.sampled("mirror_completeness")
-    return MISSING if samples is None else worst_share_text(samples)
-
-
 def worst_share_text(samples: Samples) -> str:
     """``99.370 %``: as many digits as show that it is not 100 %."""
     worst = samples.figure
@@ -248,10 +209,6 @@ def singular(per: str) -> str:
     return per.removesuffix("s")
 
 
-def metric_name(metric: str) -> str:
-    return _NAMES.get(metric, metric)
-
-
 def slope_text(slope: Slope) -> str:
     """``-0.29 % (-0.65 .. -0.02 %), +0.26 ns`` for each added one."""
     share, low, high = (f"{value * 100:+.2f}" for value in (slope.share, slope.share_low, slope.share_high))
@@ -266,7 +223,7 @@ def slope_line(comparison: StudyOutcomes) -> str:
     """Slopes of the main metric and of time and cycles per packet, in one line; "" without."""
     wanted = {comparison.main, "packet_time", "cycles_per_packet"}
     parts = [
-        f"{metric_name(slope.metric)} {slope_text(slope)}" for slope in comparison.slopes if slope.metric in wanted
+        f"{metric_of(slope.metric).title} {slope_text(slope)}" for slope in comparison.slopes if slope.metric in wanted
     ]
     level = format_ratio(round(comparison.slopes[0].confidence, 3)) if comparison.slopes else ""
     return f"each added {singular(comparison.per)}: {'; '.join(parts)} (interval at {level})" if parts else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,9 +14,11 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.report.comparison import comparison_text
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
+    cell_of_metric,
     class_figures,
     goal_figures,
     is_of_times,
+    metric_columns,
     other_result,
     plateau,
     plateau_figures,
@@ -25,12 +27,10 @@ from pytest_nfvperf.adapters.report.figures import (
 )
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,
-    completeness_text,
     cores_text,
     find_comparisons,
     interval_text,
     median_text,
-    metric_name,
     notes_below,
     ratio_text,
     slope_line,
@@ -42,6 +42,7 @@ from pytest_nfvperf.model.display import MISSING, Styled, TableColumn, TableRow,
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.figure import Why
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.rules import CLASS
 from pytest_nfvperf.model.sla.verdict import Verdict, worst
 from pytest_nfvperf.model.statistics import Bound
@@ -66,7 +67,6 @@ _SEARCHED = {
     "plateau": TableColumn("plateau\nMpps", right=True, optional=4),
     "p50": TableColumn("latency\np50", right=True, optional=5),
     "p99": TableColumn("latency\np99", right=True),
-    "cycles/packet": TableColumn("cycles/\npacket", right=True, optional=3),
 }
 
 _READ_AS = {
@@ -81,10 +81,7 @@ _STUDIED = {
     "median": TableColumn("median", right=True),
     "ratio": TableColumn("of", right=True),
     "interval": TableColumn("interval", right=True),
-    "cycles/packet": TableColumn("cycles/\npacket", right=True, optional=3),
     "cores": TableColumn("cores", right=True, optional=2),
-    "copies": TableColumn("copies", right=True, optional=1),
-    "mirror complete": TableColumn("mirror\ncomplete", right=True),
 }
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
 
@@ -180,15 +177,18 @@ def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[Rendera
     without = set() if any(row.outcome.line_rate_fps for row in rows) else {"of line"}
     without |= set() if any(plateau(row.outcome) for row in rows) else {"plateau"}
     shown = [name for name in _SEARCHED if name not in without]
+    more = metric_columns(row.outcome for row in rows)
     columns = [
         *map(TableColumn, ("test", "topology", "frame")),
         *map(_SEARCHED.__getitem__, shown),
+        *more.values(),
         TableColumn("verdict"),
     ]
     different = differing([row.outcome.label for row in rows])
-    cells: list[TableRow] = [
-        [*_subject(row, different), *map(_search_cells(row).__getitem__, shown), _verdict(row)] for row in rows
-    ]
+    cells: list[TableRow] = []
+    for row in rows:
+        own = [*map(_search_cells(row).__getitem__, shown), *_metric_cells(row.outcome, more)]
+        cells.append([*_subject(row, different), *own, _verdict(row)])
     return table(columns, cells, width)
 
 
@@ -196,14 +196,17 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
     ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
     if not row.outcome.goal("ndr"):
         ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
-    point, cost = typical_latency(row.outcome), row.outcome.cost
+    point = typical_latency(row.outcome)
     cells = (
         *(ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps, plateau_figures(row.outcome).mpps),
         MISSING if point is None else format_ns(point.p50_ns),
         MISSING if point is None else format_ns(point.p99_ns),
-        MISSING if cost is None or cost.pmd_cycles_per_packet is None else f"{cost.pmd_cycles_per_packet:.0f}",
     )
     return dict(zip(_SEARCHED, cells, strict=True))
+
+
+def _metric_cells(outcome: Outcome, names: Iterable[str]) -> list[str]:
+    return [cell_of_metric(outcome, name) for name in names]
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
@@ -225,13 +228,18 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _other_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
+    more = metric_columns(row.outcome for row in rows if not row.outcome.samples)
     columns = [
         *map(TableColumn, ("test", "topology", "frame")),
         TableColumn("result", folds=True),
+        *more.values(),
         TableColumn("verdict"),
     ]
     different = differing([row.outcome.label for row in rows])
-    cells = ((*_subject(row, different), other_result(row.outcome), _verdict(row)) for row in rows)
+    cells: list[TableRow] = [
+        [*_subject(row, different), other_result(row.outcome), *_metric_cells(row.outcome, more), _verdict(row)]
+        for row in rows
+    ]
     return table(columns, cells, width)
 
 
@@ -281,7 +289,7 @@ def _study_tables(verdicts: Sequence[tuple[Outcome, Styled]], width: int | None 
     by_labels = {outcome.labels: verdict for outcome, verdict in verdicts}
     shown: list[RenderableType] = []
     for comparison in comparisons:
-        title = Text(f"{comparison.name}: {metric_name(comparison.main)}", style="bold")
+        title = Text(f"{comparison.name}: {metric_of(comparison.main).title}", style="bold")
         notes = (Text(line, style="dim") for line in (slope_line(comparison), *subject_notes(comparison)) if line)
         shown += [*([Text("")] if shown else []), title, *_study_table(comparison, by_labels, width), *notes]
     below = [_CORES] if any(comparison.main == "tcp_throughput" for comparison in comparisons) else []
@@ -292,32 +300,28 @@ def _study_tables(verdicts: Sequence[tuple[Outcome, Styled]], width: int | None 
 def _study_table(
     comparison: StudyOutcomes, verdicts: Mapping[tuple[tuple[str, str], ...], Styled], width: int | None
 ) -> list[RenderableType]:
-    shown, baseline = _filled(comparison), comparison.outcomes[0].label[comparison.per]
+    baseline = comparison.outcomes[0].label[comparison.per]
+    filled = [_cells(outcome, comparison) for outcome in comparison.outcomes]
+    shown = [name for name in _STUDIED if any(cell[name] != MISSING for cell in filled)]
     columns = _STUDIED | {"ratio": TableColumn(f"of {comparison.per} {baseline}", right=True)}
+    more = metric_columns(comparison.outcomes)
+    more.pop(comparison.main, None)
     rows = list[TableRow]()
-    for outcome in comparison.outcomes:
-        cells, verdict = _cells(outcome, comparison), verdicts.get(outcome.labels, (MISSING, ""))
-        rows.append([outcome.label[comparison.per], *map(cells.__getitem__, shown), verdict])
+    for outcome, cells in zip(comparison.outcomes, filled, strict=True):
+        verdict = verdicts.get(outcome.labels, (MISSING, ""))
+        own = [*map(cells.__getitem__, shown), *_metric_cells(outcome, more)]
+        rows.append([outcome.label[comparison.per], *own, verdict])
     per = TableColumn(comparison.per, right=True)
-    return table([per, *map(columns.__getitem__, shown), TableColumn("verdict")], rows, width)
-
-
-def _filled(comparison: StudyOutcomes) -> list[str]:
-    cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
-    return [name for name in _STUDIED if any(cell[name] != MISSING for cell in cells)]
+    return table([per, *map(columns.__getitem__, shown), *more.values(), TableColumn("verdict")], rows, width)
 
 
 def _cells(outcome: Outcome, comparison: StudyOutcomes) -> dict[str, str]:
-    main, cycles = outcome.sampled(comparison.main), outcome.sampled("cycles_per_packet")
-    ratio, copies = outcome.relative(comparison.main), outcome.sampled("mirror_rate")
+    main, ratio = outcome.sampled(comparison.main), outcome.relative(comparison.main)
     return {
         "median": MISSING if main is None else median_text(main),
         "ratio": ratio_text(ratio),
         "interval": interval_text(ratio),
-        "cycles/packet": MISSING if cycles is None else f"{cycles.median:.0f}",
         "cores": cores_text(outcome),
-        "copies": MISSING if copies is None else median_text(copies),
-        "mirror complete": completeness_text(outcome),
     }
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from pytest_nfvperf.model import display
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.records import TrialData
+from pytest_nfvperf.model.metrics import metric_of
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -37,6 +38,7 @@ def environment() -> Environment:
         "against": display.format_against,
         "margin": display.format_margin,
         "how_many": display.how_many,
+        "title_of": lambda name: metric_of(name).title,
     }
     return made
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
-from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
+from pytest_nfvperf.model.metrics import metric_of
 
 _VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
 
@@ -66,7 +66,7 @@ class BisectionSubject:
 
     @property
     def virtual(self) -> bool:
-        return self.metric in VIRTUAL_METRICS
+        return metric_of(self.metric or "").virtual
 
 
 @dataclass(frozen=True, slots=True)

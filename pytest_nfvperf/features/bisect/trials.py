@@ -31,7 +31,7 @@ from pytest_nfvperf.features.bisect.events import (
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
-from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
+from pytest_nfvperf.model.metrics import metric_of
 
 _OUTPUT = "output.txt"
 _NO_PAGE = ("--nfv-report", "none")
@@ -202,7 +202,7 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDiffere
     for side in comparison["sides"]:
         for metric in side["metrics"] if side["state"] == "measured" else ():
             ratio, low, high = metric["ratio"], metric["low"], metric["high"]
-            least = _INSTRUCTIONS_ERROR if metric["metric"] in VIRTUAL_METRICS else 0.0
+            least = _INSTRUCTIONS_ERROR if metric_of(metric["metric"]).virtual else 0.0
             if ratio and low and high and (high > low or least):
                 z = NormalDist().inv_cdf((1 + metric["confidence"]) / 2)
                 error = max(least, math.log(high / low) / 2 / z)

@@ -15,6 +15,7 @@ from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.metrics import GOALS, METRICS
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
 
 if TYPE_CHECKING:
@@ -172,9 +173,7 @@ _OUTCOME = (
     _of("mean_frame_size", "float", "bytes with FCS; 0 for streams", lambda o: o.mean_frame_size),
     _of("ceiling_fps", "float", "the rig's own ceiling, frames/s per direction", lambda o: o.ceiling_fps),
     _of("line_rate_fps", "float", "of the ports, frames/s per direction", lambda o: o.line_rate_fps),
-    *_goal("ndr", "NDR"),
-    *_goal("pdr", "PDR"),
-    *_goal("throughput", "throughput of RFC 2544"),
+    *(column for name in GOALS for column in _goal(name, METRICS[name].title)),
     _CYCLES,
     _of("elapsed_s", "float", "how long the measurement took, s", lambda o: o.elapsed_s),
     _of("notes", "text", "what a reader must know", lambda o: "; ".join(o.notes)),

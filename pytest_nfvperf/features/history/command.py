@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.cli.command import Command, path_like, share_like
-from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.features.history.change_points import disturbed_runs, steps_among
 from pytest_nfvperf.features.history.files import History, add_acknowledgement, add_entry, read_entry, read_history
 from pytest_nfvperf.features.history.series import (
@@ -35,7 +34,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.model.evidence.records import RunData
-from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import Baseline
 from pytest_nfvperf.session.slas import figures_by_subject, start_text
 
@@ -125,12 +124,6 @@ def _machine(run: RunEvidence) -> RunData | None:
     return first
 
 
-def better_of(metric: str) -> str | None:
-    """HIGHER or LOWER, as the SLA language limits it; None for a user's own metric."""
-    known = METRICS.get(metric)
-    return None if known is None else HIGHER if known.example.startswith(">") else LOWER
-
-
 def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) -> list[Watched]:
     """The changes in the series of a metric ("": any) with ``test`` in their names, or why one cannot be checked.
 
@@ -156,7 +149,7 @@ def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) 
         if reason:
             found.append(Watched(series, why_not=reason))
             continue
-        of_series = changes(series, next(found_steps), better_of(series.metric), history.acknowledged, smallest)
+        of_series = changes(series, next(found_steps), metric_of(series.metric).better, history.acknowledged, smallest)
         left_out = (place for place, each in enumerate(series.points) if each.run.run in disturbed[series.machine])
         found.append(Watched(series, of_series, disturbed=frozenset(left_out)))
     return found

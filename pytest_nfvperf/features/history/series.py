@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_nfvperf.model.evidence.comparison import differences, unlike
 from pytest_nfvperf.model.figure import Figure
-from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
+from pytest_nfvperf.model.metrics import HIGHER, LOWER, RENAMED, metric_of
 from pytest_nfvperf.model.sla.verdict import Subject
 from pytest_nfvperf.model.statistics import Bound
 
@@ -58,6 +58,9 @@ class HistoryFigure:
     bound: str = ""
     bound_reason: str = ""
     of_class: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", RENAMED.get(self.metric, self.metric))
 
     def figure(self) -> Figure:
         low, high = (self.value if end is None else end for end in (self.low, self.high))
@@ -122,7 +125,7 @@ def measured(found: Mapping[Subject, Sequence[Figure]]) -> tuple[SubjectFigures,
     for labels, known in sorted((sorted(subject), seen) for subject, seen in found.items()):
         figures = []
         for seen in known:
-            if not math.isfinite(seen.value) or (seen.default_limit is not None and not seen.value):
+            if not math.isfinite(seen.value) or (metric_of(seen.metric).default_limit is not None and not seen.value):
                 continue
             bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
             between = (None, None) if seen.low == seen.high else (seen.low, seen.high)
@@ -171,7 +174,7 @@ class FigureSeries:
 
     def is_about(self, test: str, metric: str = "") -> bool:
         """``test``: part of the name. ``metric``: empty for every metric."""
-        return (test in self.name or test in self.full_name) and metric in ("", self.metric)
+        return (test in self.name or test in self.full_name) and RENAMED.get(metric, metric) in ("", self.metric)
 
 
 @dataclass(frozen=True, slots=True)

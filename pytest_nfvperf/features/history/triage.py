@@ -9,8 +9,6 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from pytest_nfvperf.adapters.report.run_facts import flattened
-from pytest_nfvperf.config.units import FRAME_RATE
-from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.features.history.series import (
     NEAR,
     ChangeMeaning,
@@ -21,6 +19,7 @@ from pytest_nfvperf.features.history.series import (
     in_order,
     runs_by_machine,
 )
+from pytest_nfvperf.model.metrics import METRICS
 
 _SURPRISE = 7.0
 """A place where no version changed must explain the figures by so many deviations better than one where some did."""
@@ -79,7 +78,7 @@ def importance(metric: str) -> tuple[int, int]:
     """Sorts metrics: rates, other figures of the DUT, metrics of a user, costs in CPU time."""
     if metric not in METRICS:
         return 2, 0
-    group = 3 if metric in _LAST else 0 if FRAME_RATE in METRICS[metric].dimensions else 1
+    group = 3 if metric in _LAST else 0 if "pps" in (METRICS[metric].unit, *METRICS[metric].also) else 1
     return group, list(METRICS).index(metric)
 
 

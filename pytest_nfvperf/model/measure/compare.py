@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
+from pytest_nfvperf.model.metrics import HIGHER, metric_of
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, checked_name, why_setting_refused
 
@@ -25,34 +25,6 @@ LEAST_DIFFERENCE = 0.01
 
 LEAST_OF_INSTRUCTIONS = 0.002
 """The same of instructions a packet, which no layout changes."""
-
-HIGHER, LOWER = "higher", "lower"
-
-BETTER = {
-    "forwarding_rate": HIGHER,
-    "tcp_throughput": HIGHER,
-    "mirror_rate": HIGHER,
-    "ndr": HIGHER,
-    "pdr": HIGHER,
-    "throughput": HIGHER,
-    "cycles_per_packet": LOWER,
-    "instructions_per_packet": LOWER,
-    "sender_cores": LOWER,
-    "receiver_cores": LOWER,
-    "datapath_cores": LOWER,
-    "cpu_per_gigabit": LOWER,
-    "pmd_cores": LOWER,
-    "load_latency_p50": LOWER,
-    "load_latency_p99": LOWER,
-    "response_time_p50": LOWER,
-    "response_time_p99": LOWER,
-    "connect_rate": HIGHER,
-    "connect_time_mean": LOWER,
-    "connect_time_p99": LOWER,
-    "reconnect_time": LOWER,
-}
-"""Metrics that sides are compared in, and which direction is better. The time a packet is the rate again; metrics that
-are whole or not have no ratio."""
 
 # The sides of a comparison, as a command line names them: ``A``, ``A=WHERE``, ``--set A:other_config:KEY=VALUE``.
 
@@ -304,8 +276,9 @@ def compare_metric(
     samples: Samples, relative: Relative | None, floor: NoiseFloor, margin: float, *, decides: bool
 ) -> MetricComparison:
     """Decide on one metric of a side. ``relative``: its ratio to the baseline, None without one."""
-    better, value = BETTER[samples.metric], samples.median if samples.values else None
-    if samples.metric in VIRTUAL_METRICS:
+    metric, value = metric_of(samples.metric), samples.median if samples.values else None
+    better = metric.better or HIGHER
+    if metric.virtual:
         floor = replace(floor, least=LEAST_OF_INSTRUCTIONS)
     if relative is None:
         reason = "no reading of both sides has this figure in a block"
@@ -342,7 +315,7 @@ def compare_metric(
 def unread_metric(metric: str, unit: str) -> MetricComparison:
     """The deciding metric where the machine disturbed all readings of a side."""
     reason = "no reading of this side has this figure: the rig disturbed them all"
-    return MetricComparison(metric, unit, BETTER[metric], Word.CANNOT_TELL, reason, decides=True)
+    return MetricComparison(metric, unit, metric_of(metric).better or HIGHER, Word.CANNOT_TELL, reason, decides=True)
 
 
 def _reason(word: Word, relative: Relative, floor: NoiseFloor, margin: float) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.figure import Figure, Why
+from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -20,12 +21,6 @@ WAIT_SLACK = 1.5
 LABEL, SHARED, SHORT_TURNS, OWN = "node_cpus", "shared", "short-turns", "own"
 """Label of subjects with several nodes. With short turns rings hold the frames of a turn, so ratios of rates show what
 frames cost. With the kernel's turns of milliseconds they show how large the rings are."""
-
-LOWER_BOUNDS = frozenset({"ndr", "pdr", "throughput", "forwarding_rate", "mpps_per_core", "back_to_back_frames"})
-"""Metrics that are too low if the DUT waited for its CPU."""
-
-UPPER_BOUNDS = frozenset({"packet_time", "cycles_per_packet", "loss_ratio", "lost_frames"})
-"""Metrics that are then too high."""
 
 TOLERANCE = 0.05
 """A larger difference between the sum of the parts and the machine's own accounting is reported."""
@@ -46,11 +41,11 @@ def shares_cpus(labels: Mapping[str, str]) -> bool:
 
 def as_bound(seen: Figure) -> Figure:
     """Make a rate a lower bound, and a cost or loss an upper one. Ratios to subjects that share alike stay."""
-    lower = seen.metric in LOWER_BOUNDS
-    upper = seen.metric in UPPER_BOUNDS or seen.metric.startswith("latency_")
-    if not (lower or upper):
+    metric = metric_of(seen.metric)
+    if not metric.slowed:
         return seen
-    return seen.bounded(Why.SHARED_CPUS, low=upper, high=lower, detail=str(Why.SHARED_CPUS))
+    low, high = metric.better == LOWER, metric.better == HIGHER
+    return seen.bounded(Why.SHARED_CPUS, low=low, high=high, detail=str(Why.SHARED_CPUS))
 
 
 class CpuRole(StrEnum):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.metrics import metric_of
 
 # What a packet costs in CPU instructions, counted where time is virtual (QEMU's ``-icount``).
 #
@@ -19,18 +20,15 @@ INSTRUCTIONS = "instructions"
 TIME, VIRTUAL, WALL = "time", "virtual", "wall"
 """What a second is, in labels and fingerprints: a count of instructions, or the clock's. Without a label it is WALL."""
 
-VIRTUAL_METRICS = frozenset({INSTRUCTIONS_PER_PACKET})
-"""Metrics that can be measured in virtual time, and only there."""
-
 
 def why_not_in(time: str, metric: str) -> str:
     """Why a metric cannot be measured in this kind of time, and what to do; "" if it can."""
-    if time == VIRTUAL and metric not in VIRTUAL_METRICS:
+    if time == VIRTUAL and not metric_of(metric).virtual:
         return (
             f"{metric} is a figure of the clock, and in virtual time a second is a count of instructions: ask for "
             f"{INSTRUCTIONS_PER_PACKET}, or leave out --nfv-virtual-time"
         )
-    if time == WALL and metric in VIRTUAL_METRICS:
+    if time == WALL and metric_of(metric).virtual:
         return f"{metric} is counted in virtual time only: add --nfv-virtual-time"
     return ""
 

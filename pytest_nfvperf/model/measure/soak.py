@@ -11,7 +11,7 @@ from dataclasses import dataclass
 MOST_DISTURBED = 0.25
 """Share of disturbed intervals up to which the others are enough to judge the whole time by. Seen: a machine whose host
 pauses it for 0.1 s every 12 to 20 s loses up to a sixth of its seconds through nobody's fault. On dedicated CPUs a test
-can demand less by the metric ``spoiled_ratio``."""
+can demand less by the metric ``disturbed_ratio``."""
 
 LEAST_OFFERED = 0.9
 """Share of the due frames that must have been offered. Otherwise all losses together are no bound for the DUT's."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many, listed
 from pytest_nfvperf.model.figure import Figure, exact
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.rules import (
     CLASS,
     Limit,
@@ -82,8 +83,9 @@ def judge_defaults(
     judged = {(verdict.metric, dict(verdict.subject).get(CLASS, "")) for verdict in verdicts}
     subjects = {of_class for _, of_class in judged}
     for seen in observed:
-        if seen.default_limit is not None and seen.of_class in subjects and (seen.metric, seen.of_class) not in judged:
-            limit = Limit("<=", seen.default_limit, seen.unit, f"<= {seen.default_limit:g}")
+        most = metric_of(seen.metric).default_limit
+        if most is not None and seen.of_class in subjects and (seen.metric, seen.of_class) not in judged:
+            limit = Limit("<=", most, seen.unit, f"<= {most:g}")
             where = ((CLASS, (seen.of_class,)),) if seen.of_class else ()
             why = (
                 f"a datapath delivers each frame once, to its port, unchanged; a rule for {seen.metric} may allow less"
@@ -274,7 +276,8 @@ def _find(metric: str, limit: Limit, observed: Sequence[Figure]) -> Figure | str
     """The one figure that the limit is about, or why there is none."""
     named = [seen for seen in observed if seen.metric == metric]
     if not named:
-        measured = ", ".join(sorted({seen.metric for seen in observed if seen.default_limit is None})) or "nothing"
+        names = {seen.metric for seen in observed if metric_of(seen.metric).default_limit is None}
+        measured = ", ".join(sorted(names)) or "nothing"
         ask = ": ask for it, search.ndr_pdr(..., latency=True)" if metric.startswith("latency_") else ""
         return f"{metric} {NOT_MEASURED}{ask} (it measured {measured})"
     fitting = [seen for seen in named if seen.unit == (named[0].unit if limit.is_share else limit.unit)]

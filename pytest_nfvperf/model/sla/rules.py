@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.figure import Figure, Why
+from pytest_nfvperf.model.metrics import of_searches
 
 CLASS = "class"
 """Selector of figures of one class of a mix. A rule without it is about all traffic."""
@@ -20,13 +21,6 @@ _OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
 _CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
 _SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
 _FLOW_FIELD = re.compile(r"(?P<name>\w+)(?:\((?P<parts>(?:[^()]|\([^()]*\))*)\))?")
-_NOT_OF_SEARCHES = re.compile(
-    r"(tcp|udp|mirror|response|responses|connect|reconnect|restart|establishment|withdrawal|announcement|outage"
-    r"|recovery|survival|prefixes|session|sample|sampling|spoiled|load_latency|instructions|failed_connects"
-    r"|sender_cores|receiver_cores|softirq_cores|datapath_cores|pmd_cores|cpu_per_gigabit|context_switches|retransmits"
-    r"|rate_change|latency_p99_change|cycles_change|memory_growth)(_.*)?|.*_slope"
-)
-"""Metrics of streams, mirrors, routing, soaks and comparisons, which no search has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +105,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Sla:
-    """All rules of one file."""
+    """All rules of one file. ``renamed``: what its author should write by now, a line each."""
 
     rules: tuple[Rule, ...]
     source: str
+    renamed: tuple[str, ...] = ()
 
 
 def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:
@@ -252,7 +247,7 @@ def why_never(metric: str, limit: Limit, foreseen: Foreseen) -> str | None:
     """Why a requirement can never be judged, and what to write instead; None if it can, or nobody knows."""
     if limit.unit == "line_ratio" and foreseen.line_rate is False:
         return no_line_rate(metric)
-    if foreseen.searches_only and _NOT_OF_SEARCHES.fullmatch(metric):
+    if foreseen.searches_only and not of_searches(metric):
         return f"no search measures {metric}, and the tests it selects only search: correct the selector or the metric"
     if limit.at is not None and foreseen.latency_shares is not None:
         share = _SHARE.fullmatch(limit.at)

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
+from pytest_nfvperf.model.metrics import percentile_of
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -31,6 +33,11 @@ class Histogram:
     @property
     def total(self) -> int:
         return sum(count for _, count in self.counts)
+
+    def percentiles_ns(self, metrics: Iterable[str]) -> dict[str, float | None]:
+        """The percentile that each of these metrics is, such as ``response_time_p99``; others are left out."""
+        shares = ((name, percentile_of(name)) for name in metrics)
+        return {name: self.percentile_ns(share) for name, share in shares if share is not None}
 
     def percentile_ns(self, percentile: float) -> int | None:
         """Value at or below which ``percentile`` percent of samples lie, in ns; None without samples."""
