@@ -18,13 +18,13 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.cpu_distance import Distance
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.topology.compose import phy2phy
-from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 EACH = 9

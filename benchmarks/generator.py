@@ -16,10 +16,10 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.display import format_bps, format_fps
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.windows import WindowState
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import WindowState
 
 SMALL = Traffic(frame_size=64)
 TREX_SOFTWARE_FPS = 0.5e6
@@ -114,9 +114,10 @@ def _pacing_error(result: TrialResult) -> float | None:
     if windows is None:
         return None
     seconds = result.spec.duration_s
+    offered = [[sum(both) for both in zip(t.sent, t.refused, strict=True)] for t in windows.threads]
     alone = [
         fps
-        for at, (fps, state) in enumerate(zip(windows.offered_fps(seconds), windows.states(seconds), strict=True))
+        for at, (fps, state) in enumerate(zip(windows.rates(offered, seconds), windows.states(seconds), strict=True))
         if state is WindowState.ALONE and not any(thread.absent_ns[at] for thread in windows.threads)
     ]
     return abs(mean(alone) / (result.spec.load_fps * ways) - 1) if alone else None

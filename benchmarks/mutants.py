@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AREAS: Mapping[str, Sequence[str]] = {
-    "validity": ("measure/validity.py",),
+    "validity": ("model/disturbance/validity.py", "model/disturbance/trial.py"),
     "judge": ("model/sla/judge.py",),
     "ledger": ("model/measure/ledger.py", "adapters/ovs/trial_ledger.py"),
     "journal": ("adapters/process/journal.py",),

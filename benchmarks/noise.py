@@ -10,10 +10,10 @@ from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.windows import WindowState
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import WindowState
 
 _BUILDS, _TRIALS, _TRIAL_S, _WINDOW_S = 12, 6, 0.2, 0.005
 _OVERLOAD_FPS, _CALM_FPS = 10e6, 1e6

@@ -10,10 +10,10 @@ from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.windows import WindowState
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import WindowState
 
 TRIALS = 200
 LOAD_FPS, SECONDS = 4e6, 0.2

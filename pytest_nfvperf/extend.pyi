@@ -18,7 +18,7 @@ from .model.testbed.testbed import GeneratorInfo as GeneratorInfo
 from .ports.generator import GeneratorPort as GeneratorPort
 from .model.traffic.trial import Direction as Direction
 from .model.traffic.trial import TrialSpec as TrialSpec
-from .model.traffic.trial import TrialResult as TrialResult
+from .model.disturbance.trial import TrialResult as TrialResult
 from .model.traffic.trial import DirectionCounts as DirectionCounts
 from .model.traffic.trial import Arrivals as Arrivals
 from .model.traffic.histogram import Histogram as Histogram

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialSpec
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.evidence.records import KINDS, LedgerData, Record, RecordIds, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import (
     CounterDelta,
@@ -21,15 +22,7 @@ from pytest_nfvperf.model.measure.ledger import (
 )
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-)
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 
 DIRECTIONS = (Direction("p0", "p1"), Direction("p1", "p0"))
 

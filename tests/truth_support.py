@@ -40,9 +40,9 @@ import signal
 import pytest
 
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
 
 
 def ndr(search, live):

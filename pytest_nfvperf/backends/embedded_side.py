@@ -9,7 +9,6 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy
 from pytest_nfvperf.adapters.generators.engine import recording
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
@@ -125,7 +124,7 @@ class EmbeddedSide:
             return options
         # Skipped frames are still reported, and subtracted from the load. To sample a soak twice a second takes 6 % of
         # a core: beside the usual priority of polling threads there would be 3 %, and samples came seconds late.
-        return replace(options, policy=ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO), nice=SHARED_NICE)
+        return replace(options, skipped_share=SHARED_SKIPPED_RATIO, nice=SHARED_NICE)
 
     def _measure_ceiling(self, machine: ReservedMachine, traffic: AnyTraffic) -> Ceiling:
         """Measure with the CPUs near if possible. A ceiling of far CPUs, or of one core's, is not cached for long."""

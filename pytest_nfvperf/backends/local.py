@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
-from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, check_iperf3, find_iperf3
-from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, check_iperf3, find_iperf3
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages

@@ -203,7 +203,6 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.summary_table import run_table, times_text  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
     from pytest_nfvperf.model.display import folded, how_many  # noqa: PLC0415
-    from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of  # noqa: PLC0415
 
     run = read_run(arguments.run)
     conclusion = conclude(run)
@@ -218,7 +217,7 @@ def _show(arguments: argparse.Namespace) -> int:
     trials = how_many(len(run.trials), "trial")
     nothing = f"no test came to a figure; the evidence has {trials}" if run.trials else "nothing was measured"
     print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: {nothing}")
-    did = rig_condition_of(run.trials.values())
+    did = run.machine.did
     lines = [
         *lines_of_test(conclusion.tests),
         *(f"{record_id}: {data.error}: {data.message}" for record_id, data in run.errors.items()),

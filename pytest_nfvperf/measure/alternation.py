@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.statistics import CONFIDENCE
 

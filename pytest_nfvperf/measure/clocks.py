@@ -15,11 +15,7 @@ from contextlib import contextmanager
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.evidence.records import Span
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.machine import Clock
-
-_MOST_ASLEEP_NS = 10_000_000
-"""The two clocks are read one after the other, and the host may run somebody else in between."""
 
 
 class SystemClock:
@@ -39,14 +35,6 @@ def suspended_ns() -> int:
     CLOCK_MONOTONIC stands still then (clock_gettime(2)).
     """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-
-
-def suspend_reasons(before_ns: int) -> tuple[InvalidReason, ...]:
-    """Why a trial is invalid that began at ``suspended_ns() == before_ns``; empty if the machine was awake."""
-    asleep_ns = suspended_ns() - before_ns
-    if asleep_ns < _MOST_ASLEEP_NS:
-        return ()
-    return (InvalidReason(Reason.SUSPENDED, f"the machine was suspended for {asleep_ns / 1e9:.1f} s meanwhile"),)
 
 
 class TimeLimit:

@@ -20,6 +20,7 @@ from pytest_nfvperf.measure.same_speed import (
     speed_estimate,
     speed_ratio,
 )
+from pytest_nfvperf.model.disturbance.windows import Paced
 from pytest_nfvperf.model.measure.outcome import Reading, bands_note
 from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.statistics import (
@@ -35,7 +36,6 @@ from pytest_nfvperf.model.statistics import (
     slope,
     slope_estimate,
 )
-from pytest_nfvperf.model.traffic.windows import Paced
 
 Units = Mapping[str, str]
 """Base unit of each metric."""

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal, middle_figure, plateau_figure
 from pytest_nfvperf.measure.measurer import LoadMeasurer
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import Doubt
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import Confirmation, Cost, Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.rules import share_of_goal
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import Doubt
 
 
 def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
@@ -293,15 +292,16 @@ class ConfirmationSearch:
             trial = self.measurer.measure(self.duration_s, load_fps, purpose, repeats, goal.loss_ratio)
         except InvalidTrialsError as error:
             return _OpenLoad(load_fps, str(error), load_fps)
-        result, ratio = trial.result, trial.result.assumed_loss_ratio
-        doubt, meets = result.doubt, ratio <= goal.loss_ratio
+        result, judgement = trial.result, trial.result.judgement
+        doubt, ratio = judgement.doubt, judgement.assumed_loss_ratio
+        meets = ratio <= goal.loss_ratio
         if doubt is Doubt.SHORT_OF_LOAD:
-            return _short_of(load_fps, trial.id, result.judged_share)
+            return _short_of(load_fps, trial.id, judgement.offered_share)
         # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
         if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
             why = f"{trial.id} {_GIVEN_UP if doubt is Doubt.GIVEN_UP else _WHOSE_LOSS}"
             return _OpenLoad(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
-        judged, offered = result.judged_windows, round(load_fps * result.offered_share)
+        judged, offered = judgement.windows, round(load_fps * result.offered_share)
         if judged is None or result.windows is None:
             if not self.measurer.judge_only:  # there counts are those of a class, and the load is that of all
                 offered = round(result.offered_fps or load_fps)

@@ -1,26 +1,24 @@
-"""Watches whether the host placed the measured CPUs near one another; and remembers where runs were measured."""
+"""Watches whether the host placed the measured CPUs near one another, and waits for it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from pytest_nfvperf.measure.validity import Patience
-from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.cpu_placement import (
+from pytest_nfvperf.model.disturbance.cpu_distance import (
     Bands,
     CpuDistance,
     Distance,
     ObservedBands,
     alike,
+    around,
     farthest,
     fewest_of,
     find_bands,
     observed_bands,
 )
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.ports.datapath import Freezing
 from pytest_nfvperf.ports.generator import ColocatesCpus, Generator, MeasuresDistance
 from pytest_nfvperf.ports.machine import Clock, StoredValue
@@ -34,30 +32,19 @@ _REMEMBERED = 400
 
 _SAVE_EVERY = 50
 
-DeployedOn = tuple[Topology, Dut]
-
 
 @dataclass(slots=True)
-class RunLocations:
-    """What each run of a test was measured on, so that a failure shows the right topology.
+class Patience:
+    """Time that a wait for a quiet machine may take.
 
-    A comparison deploys many topologies, and the last one need not be the one that failed. ``last``: what was deployed,
-    thawed or measured on last.
+    ``allowed_s`` halves after each wait that spent all of it, down to a minimum: a host that shares its cores continues
+    to do so. A wait that ended earlier restores it.
     """
 
-    last: DeployedOn | None = None
-    _of_run: dict[str, DeployedOn] = field(default_factory=dict)
+    allowed_s: float = POLICY.patience_s
 
-    def ran(self, run: str, place: DeployedOn) -> None:
-        self._of_run[run] = self.last = place
-
-    def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
-        """The places of runs, each once, in the order of the runs; unknown runs are left out."""
-        return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
-
-    def clear(self) -> None:
-        self.last = None
-        self._of_run.clear()
+    def learn(self, left_s: float) -> None:
+        self.allowed_s = POLICY.patience_s if left_s > 0 else max(POLICY.least_patience_s, self.allowed_s / 2)
 
 
 def read_round_trips(store: StoredValue | None) -> list[float]:
@@ -67,12 +54,11 @@ def read_round_trips(store: StoredValue | None) -> list[float]:
 
 
 class Placement:
-    """Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
+    """Keeps the trials of a run to one band of CPU distance (model/disturbance/cpu_distance.py).
 
     It measures the round trip between the CPUs of generator and DUT before and after every trial, in a millisecond
-    without frames. If the band changed, the host moved a CPU, and the trial is invalid. If the CPUs are far apart
-    before a trial, and this machine is known to have a near band, the run waits for it. If the wait fails, trials are
-    measured in the far band, and their figures say so.
+    without frames. If the CPUs are far apart before a trial, and this machine is known to have a near band, the run
+    waits for it. If the wait fails, trials are measured in the far band, and their figures say so.
 
     ``cpus``: of polling threads. ``store``: remembers round trips for one fingerprint of machine and CPUs; None for
     testbeds whose CPUs nobody moves. ``report_wait``: reports a wait for the near band. ``slow``: at the last look both
@@ -143,20 +129,12 @@ class Placement:
         finally:
             dut.thaw()
 
-    def judge(self, generator: Generator, before: int | None) -> tuple[CpuDistance, InvalidReason | None]:
+    def look_again(self, generator: Generator, before: int) -> tuple[CpuDistance, bool]:
+        """As ``around``, after a trial; ``before``: the round trip right before it, ns."""
         after = self._round_trip(generator)
-        far = [trip is not None and self.is_far(trip) for trip in (before, after)]
-        bands = self.bands
-        near = bands.near if bands is not None and bands.far is not None else None
-        distance = CpuDistance(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
-        self._distances.append(distance)
-        if before is None or after is None or far[0] == far[1]:
-            return distance, None
-        detail = (
-            f"the host moved a CPU during the trial: a cache line's round trip between generator and DUT took "
-            f"{before} ns before it and {after} ns after"
-        )
-        return distance, InvalidReason(Reason.CPU_MOVED, detail)
+        found = around(self.bands, before, after)
+        self._distances.append(found[0])
+        return found
 
     def close(self) -> None:
         if self._unsaved and self._store is not None:

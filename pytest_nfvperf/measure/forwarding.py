@@ -12,20 +12,20 @@ from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD, check_loa
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.arguments import checked, one
 from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import TrialResult, load_too_high
+from pytest_nfvperf.model.disturbance.windows import Paced, plateau
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec, load_too_high
-from pytest_nfvperf.model.traffic.windows import Paced, plateau
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 _LOAD_COST_UNITS = units_of("pmd_cores", "load_latency_*")
 """Metrics of a reading of a load's cost, and their units."""

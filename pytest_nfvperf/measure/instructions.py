@@ -15,7 +15,8 @@ from typing import ClassVar
 from pytest_nfvperf.measure.call_arguments import check_sendable
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import DutFailure, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import (
     INSTRUCTIONS,
@@ -27,7 +28,7 @@ from pytest_nfvperf.model.measure.cpu_profile import (
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import Burst, CountsInstructions, KnowsForwardingThread
 
 FRAMES = 1024

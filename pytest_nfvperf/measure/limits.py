@@ -10,14 +10,14 @@ from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import TrialResult, load_too_high
+from pytest_nfvperf.model.disturbance.windows import Windows, plateau
 from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import MINIMUM_SHARE
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
-from pytest_nfvperf.model.traffic.windows import Windows, plateau
 from pytest_nfvperf.ports.machine import StoredValue
 
 HELD_AGAIN = 0.98
@@ -90,7 +90,7 @@ def sustainable_load(result: TrialResult) -> float:
     nothing about the load: seen in ten warm-ups at 8.4 Mpps, the generator offered 7.45 to 7.66 Mpps in those windows,
     and 6.9 to 7.4 in all, and each search ended at what it had offered.
     """
-    load, alone = result.spec.load_fps, result.undisturbed
+    load, alone = result.spec.load_fps, result.judgement.undisturbed
     if alone is not None and alone.enough:
         return load * (1 - alone.skipped_ratio) * HELD_AGAIN
     # An overloaded tester may have offered far less than it was asked for: at that load it begins to be usable.

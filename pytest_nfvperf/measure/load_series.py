@@ -16,9 +16,10 @@ from pytest_nfvperf.measure.bounds import (
 )
 from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError, repeat_until_valid
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, repeat_until_valid
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import COUNTED, OF_THE_LOAD, Reason, TrialResult
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.figure import Figure, Why, exact
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
@@ -28,28 +29,17 @@ from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import Doubt, Reason, TrialResult, sum_of_classes
+from pytest_nfvperf.model.traffic.trial import sum_of_classes
 from pytest_nfvperf.ports.datapath import Offloading
 
 DELIVERIES = {f"{kind}_ratio": kind for kind in ("duplicated", "misdirected", "corrupted")}
 DELIVERIES |= {"reordered_ratio": "out_of_order"}
 """Metrics of frames that did not come once, to their port, unchanged and in order, with the counts of each."""
 
-COUNTED = "frames"
-"""Purpose of a trial of so many frames, whatever its load."""
-
 _COUNTING_FPS = 1000
 """A load that any DUT and testbed sustains, frames/s per direction."""
 
 _SPARE = 1.25
-_OF_THE_LOAD = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.UNSENT, Reason.CPU_MOVED})
-"""Reasons that make a load wrong, and no count of frames that were sent."""
-
-_PARTLY_SEEN = "a part of the trial was disturbed, and may have lost more or less than the rest"
-_UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
-
-_OF_ALL_CLASSES = "frames were lost while the machine disturbed the trial, and windows do not tell classes apart"
 
 _NEEDED = f"at least {format_ratio(1 - POLICY.most_not_offered)} is needed"
 
@@ -116,11 +106,10 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
 
     def tolerated(trial: Trial) -> frozenset[Reason]:
         result = trial.result
-        unseen = result.lost > 0 and not _certain_loss(trial)
-        may_show_it = result.windows is not None or (measurer.windowed and result.spec.window_s is None)
-        if (unseen and may_show_it) or any(each.offered < frames for each in result.counts):
-            return frozenset()
-        return _OF_THE_LOAD
+        in_windows = result.spec.window_s is not None or not measurer.windowed
+        own = result.judgement.loss(trial.certain_drops).least > 0 and (in_windows or trial.certain_drops > 0)
+        told = not result.lost or own
+        return OF_THE_LOAD if told and all(each.offered >= frames for each in result.counts) else frozenset()
 
     trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, tolerated)
     measurer.trials.append(trial)
@@ -128,42 +117,11 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
 
 
 def loss_of_trial(trial: Trial) -> TrialLoss:
-    """The loss of a trial, and how much of it is certainly the DUT's.
-
-    A DUT may begin to lose in the middle of a trial, or cease to. So in the windows that the machine disturbed it may
-    have lost nothing, or as large a share as in the worst quarter of the others; and what is missing from pauses of the
-    generator alone.
-    """
-    result, load_fps = trial.result, trial.result.spec.load_fps
-    judged, lost, offered = result.judged_windows, result.lost, result.offered
-    counted = result.spec.purpose == COUNTED  # all frames, whatever the machine did
-    if judged is not None and judged.offered < offered and not counted:
-        elsewhere = max(judged.doubtful, round(judged.worst * (offered - judged.offered)))
-        lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
-    ratio, short, certain = lost / offered if offered else 1.0, short_of_load(result), _certain_loss(trial)
-    offered_fps = round(load_fps * result.offered_share)
-    point = LossPoint(load_fps, None if short else ratio, trial.id, lost, offered, offered_fps)
-    doubtful = not result.valid or result.inconclusive
-    if counted:  # without windows all that is missing is the DUT's
-        doubtful = lost > 0 and result.windows is not None
-    if doubtful:
-        return TrialLoss(point, ratio, certain, _UNKNOWN_WHOSE, short)
-    partly = judged is not None and judged.offered < result.offered and certain < ratio
-    return TrialLoss(point, ratio, certain, _PARTLY_SEEN if partly else "", short)
-
-
-def _certain_loss(trial: Trial) -> float:
-    """The loss ratio that is the DUT's whatever the machine did: by its own rules, or in undisturbed windows."""
-    result, judged, own = trial.result, trial.result.judged_windows, 0.0
-    by_rule = trial.certain_drops / result.offered if result.offered else 0.0
-    if result.spec.purpose == COUNTED:
-        alone = result.undisturbed
-        own = max(0, alone.lost) / result.offered if alone is not None and alone.refutes else 0.0
-    elif result.valid and judged is not None and result.doubt is not Doubt.WHOSE_LOSS:
-        own = judged.lost / (result.intended if judged.offered < result.offered else judged.offered)
-    elif result.valid and result.windows is None:
-        own = result.loss_ratio or 0.0
-    return max(by_rule, own)
+    """The loss of a trial, and how much of it is certainly the DUT's."""
+    result, load_fps, loss = trial.result, trial.result.spec.load_fps, trial.result.judgement.loss(trial.certain_drops)
+    short, offered_fps = short_of_load(result), round(load_fps * result.offered_share)
+    point = LossPoint(load_fps, None if short else loss.most, trial.id, loss.lost, loss.of, offered_fps)
+    return TrialLoss(point, loss.most, loss.least, loss.why or "", short)
 
 
 def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> Outcome:
@@ -260,14 +218,12 @@ def _class_samples(name: str, of_all: Samples, trials: Mapping[str, Trial]) -> S
 
 
 def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> tuple[ClassLoss, list[Figure]]:
-    """A class's loss over the whole trial, with its figures: how much of it is certainly the DUT's.
-
-    Windows and intervals count all classes together. So as many of its lost frames may be the machine's as all lost
-    in disturbed ones.
-    """
+    """A class's loss over the whole trial, with its figures: how much of it is certainly the DUT's."""
     result = trial.result
-    counts = next(each for each in result.classes if each.name == name)
-    by_rule, unsure = trial.certain_drops, not result.valid or (result.inconclusive and result.windows is not None)
+    counts, by_rule = next(each for each in result.classes if each.name == name), trial.certain_drops
+    bounded = soak is not None and bool(soak.why_partial)
+    own = None if soak is None else by_rule if bounded else soak.lost
+    most, least, why = result.judgement.loss_of_class(name, by_rule, own, bounded=bounded)
     arrivals = [each.arrivals for each in counts.counts if each.arrivals is not None]
     worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
     gap = (worst.gap_after_ns, worst.gap_before_ns) if worst is not None else (None, None)
@@ -276,26 +232,11 @@ def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> tuple[Cl
         round(max(each.intended for each in counts.counts) / result.due_s),
         trial.id,
         counts.offered,
-        counts.lost,
+        most,
         tuple(ns / 1e9 for ns in gap if ns is not None),
     )
     short = "" if soak is not None else _short_of_class(result, name, counts.offered_share)
-    everything = sum(each.lost for each in result.classes)
-    others = [each for each in result.classes if each.name != name]
-    others_came = bool(others) and all(2 * each.received > each.offered for each in others)
-    if by_rule >= everything or (others_came and not counts.received and counts.offered >= 100):
-        # no disturbance of the machine makes flows drop, nor takes all frames of one class only
-        return found, [*class_loss_figures(name, found, counts.lost, "", short)]
-    if soak is not None:
-        own = soak.lost if not soak.why_partial else by_rule
-    else:
-        own = by_rule if unsure else max(by_rule, result.own_lost)
-    doubtful = everything - own if unsure or result.windows is not None or soak is not None else 0
-    if doubtful <= 0 or not counts.lost:
-        return found, [*class_loss_figures(name, found, counts.lost, "", short)]
-    most = counts.lost if unsure or (soak is not None and soak.why_partial) else min(counts.lost, own)
-    found, least = replace(found, lost_frames=most), max(0, counts.lost - doubtful)
-    return found, [*class_loss_figures(name, found, least, _OF_ALL_CLASSES, short)]
+    return found, [*class_loss_figures(name, found, least, why or "", short)]
 
 
 def short_of_load(result: TrialResult) -> str:
@@ -412,7 +353,7 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
     if load_fps < least_load_fps(measurer.traffic, burst_s):
         return False
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
-    if trial is None or trial.result.assumed_loss_ratio != 0:
+    if trial is None or trial.result.judgement.assumed_loss_ratio != 0:
         return False
     # A burst with gaps is none, although its undisturbed windows were at full rate: queues drain in the gaps.
     result = trial.result

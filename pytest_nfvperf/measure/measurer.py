@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from pytest_nfvperf.measure.session_watch import SessionWatch
-from pytest_nfvperf.measure.trials import Trial, TrialRunner
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.bounds import SearchedGoal, session_figure
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, TrialRunner
 from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import Doubt, load_too_high
 from pytest_nfvperf.model.errors import OutOfTimeError
-from pytest_nfvperf.model.measure.outcome import GoalOutcome
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, ObservedSessions, Outcome
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import Direction, Doubt, TrialSpec, load_too_high
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 
 WARM_UP = "warm-up"
 """Purpose of trials whose results are ignored."""
@@ -102,7 +103,7 @@ class LoadMeasurer:
         trial = self._valid(spec, repeats)
         for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
             enough = to_confirm or trial.result.sustained_load
-            if self.patience_s <= 0 or self.out_of_time() or (enough and not trial.result.inconclusive):
+            if self.patience_s <= 0 or self.out_of_time() or (enough and trial.result.judgement.doubt is None):
                 break
             self.patience_s -= trial.wall_s
             trial = self._valid(spec, repeats)
@@ -132,9 +133,9 @@ class LoadMeasurer:
         """
         try:
             trial = self._measure_or_refute(duration_s, load_fps, purpose)
-            if trial.result.doubt is not Doubt.SHORT_OF_LOAD:
+            if trial.result.judgement.doubt is not Doubt.SHORT_OF_LOAD:
                 return trial
-            share = format_ratio(trial.result.judged_share)
+            share = format_ratio(trial.result.judgement.offered_share)
             self.disturbed_loads.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
             self.too_high += goes_lower
             return None
@@ -153,8 +154,7 @@ class LoadMeasurer:
             trial = self.measure(duration_s, load_fps, purpose, to_confirm=True)
         except InvalidTrialsError as error:
             trial = self.still_shown(error, lambda trial: not self.judge_only and trial.lost_by_flows())
-        unsure = not trial.result.valid or trial.result.inconclusive
-        if unsure and not self.judge_only and trial.lost_by_flows():
+        if not trial.result.judgement.conclusive and not self.judge_only and trial.lost_by_flows():
             trial = self.trials[-1] = replace(trial, result=replace(trial.result, invalid=(), windows=None))
         return trial
 
@@ -178,15 +178,9 @@ class LoadMeasurer:
 
     @property
     def apart(self) -> str:
-        """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else "".
-
-        If they moved during a trial, its judged windows are those with near CPUs. If they never were near, windows do
-        not show that.
-        """
+        """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else ""."""
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
-        placed = ((each.placement, each.judged_windows is not None) for each in searched if each.placement is not None)
-        found = (where.apart for where, by_windows in placed if not (by_windows and where.moved) and where.apart)
-        return next(found, "")
+        return next((apart for each in searched if (apart := each.judgement.apart)), "")
 
     def disturbed(self, goal: GoalOutcome) -> str:
         """Why the goal's figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".
@@ -196,10 +190,10 @@ class LoadMeasurer:
         judged = [
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
         ]
-        found = [trial for trial in judged if trial.result.inconclusive]
+        found = [trial for trial in judged if trial.result.judgement.doubt is not None]
         load = goal.reported_fps or math.inf
         close = [each for each in judged if load < each.result.spec.load_fps <= POLICY.close_above * load]
-        if not found or any(trial.result.refutes(goal.goal.loss_ratio) for trial in close):
+        if not found or any(trial.result.judgement.refutes(goal.goal.loss_ratio) for trial in close):
             return ""
         return (
             f"in {len(found)} of {len(judged)} trials, such as {found[0].id}, too little was undisturbed to tell "
@@ -246,3 +240,60 @@ class LoadLimits:
     def __post_init__(self) -> None:
         if not 0 < self.minimum_fps < self.maximum_fps:
             raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
+
+
+# Routing sessions during a search. It overloads the datapath on purpose. BGP and BFD share the queue that overflows
+# then, so a session and its routes may go down. Each trial first waits until they are back. A flap under overload is
+# reported, but not judged.
+
+
+class Sessions(Protocol):
+    """Routing sessions on a path that is measured."""
+
+    @property
+    def name(self) -> str: ...
+
+    def await_ready(self) -> None:
+        """Wait until all are up and their routes are in the datapath; DutFailure if they are not in time."""
+        ...
+
+    def flaps(self) -> int | None:
+        """How often they went down so far; None if the daemon does not count it."""
+        ...
+
+
+class SessionWatch:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._before: int | None = None
+        self._flaps: list[tuple[Trial, int | None]] = []
+
+    def before(self) -> None:
+        self._sessions.await_ready()
+        self._before = self._sessions.flaps()
+
+    def after(self, trial: Trial) -> None:
+        now = self._sessions.flaps()
+        self._flaps.append((trial, None if now is None or self._before is None else now - self._before))
+
+    def judged(self, outcome: Outcome, goals: Sequence[SearchedGoal]) -> Outcome:
+        """The outcome with the flaps at loads up to the highest that was sustained; or why there is no figure."""
+        sustained_fps = 0  # the highest load that meets a goal: confirmed, or found if no confirmation is requested
+        for goal in goals:
+            if goal.confirmation is None:
+                sustained_fps = max(sustained_fps, 0 if goal.is_unconfirmed else goal.load_fps or 0)
+            elif goal.confirmation.passed:
+                by_id = (trial for trial, _ in self._flaps if trial.id == goal.confirmation.trial_id)
+                sustained_fps = max([sustained_fps, *(trial.result.spec.load_fps for trial in by_id)])
+        counts = [(trial, flaps) for trial, flaps in self._flaps if trial.result.spec.load_fps <= sustained_fps]
+        if not counts:
+            why = "no load was sustained, and sessions are not judged under overload"
+            return replace(outcome, missing=outcome.missing | {"session_flaps": why})
+        if any(flaps is None for _, flaps in counts):
+            why = f"{self._sessions.name}: the daemon does not count them"
+            return replace(outcome, missing=outcome.missing | {"session_flaps": why})
+        ids = tuple(trial.id for trial, _ in counts)
+        flaps = sum(flaps or 0 for _, flaps in counts)
+        others = sum(flaps or 0 for trial, flaps in self._flaps if trial.id not in ids)
+        seen = ObservedSessions(self._sessions.name, flaps, ids, others)
+        return replace(outcome, sessions=seen, figures=(*outcome.figures, session_figure(seen)))

@@ -15,9 +15,9 @@ from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, ONE_TRAFFIC, WHOLE
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import repeat_until_valid
+from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
+from pytest_nfvperf.model.disturbance.trial import OF_THE_LOAD, InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
 from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.outcome import Reading
@@ -27,7 +27,7 @@ from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 
 UNITS = {**forwarding.UNITS, **units_of("mirror_*")}
@@ -39,8 +39,9 @@ FORWARDING_RATE, NDR = "forwarding rate", "ndr"
 CALM_FPS = 50_000
 """Frames/s that any testbed mirrors without loss."""
 
-_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
-"""Reasons that make the load wrong, but not the counts: each frame that was sent must have been copied."""
+_TOLERATED = OF_THE_LOAD | {Reason.DUT_CPU_STOLEN}
+"""What a DUT lost while its CPU was away never crossed the mirrored bridge, and each frame that did must have been
+copied. Not CPU_MOVED: a slower DUT forwards a load, and drops copies of it."""
 
 
 @checked(share=optional(number(0, 1, above=True)), fps=optional(LOAD), share_of=TEXT)
@@ -165,10 +166,8 @@ def _lost_by_rig(live: LiveTopology, result: TrialResult, changes: Sequence[Coun
         return []
     full = sum(moved.get(f"{port}.far.ring_drops", 0) for port in outputs)
     if full:
-        names = ", ".join(sorted(filter(None, outputs)))
-        return [
-            InvalidReason(Reason.LATE_POLL, f"{full} copies found full the ring by which the generator reads {names}")
-        ]
+        ring = f"the ring by which the generator reads {', '.join(sorted(filter(None, outputs)))}"
+        return [InvalidReason(Reason.LATE_POLL, f"{full} copies found full {ring}")]
     elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
     sent = sum(count.sent for count in result.counts)
     gap_ns, burst = result.health.longest_poll_gap_ns or 0, result.health.largest_burst or 0
@@ -203,7 +202,7 @@ def counted_trial(
         )
 
     def tolerated(trial: Trial) -> frozenset[Reason]:
-        return _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
+        return _TOLERATED if not whole or trial.result.lost == 0 else frozenset()
 
     return repeat_until_valid(measure, repeats, live.runner.context.time_limit, tolerated)
 

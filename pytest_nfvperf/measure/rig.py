@@ -13,6 +13,8 @@ from pytest_nfvperf.measure.cpu_placement import Placement
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner, add_evidence, underlying_death
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.arguments import shown_value
+from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
 from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData, Span
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
@@ -21,9 +23,8 @@ from pytest_nfvperf.model.testbed.ovs_settings import with_queues
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import (
     BuiltTopology,
     Collector,

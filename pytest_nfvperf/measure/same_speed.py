@@ -10,9 +10,9 @@ from functools import cache
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.windows import FULL_SPEED, Paced
 from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate, interval_rank, student_t
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import FULL_SPEED, Paced
 
 if TYPE_CHECKING:
     import numpy as np

@@ -44,13 +44,12 @@ from pytest_nfvperf.measure.load_series import (
     trial_of_frames,
     with_trials,
 )
-from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
+from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, Sessions, SessionWatch
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
-from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
-from pytest_nfvperf.measure.trials import InPlaceOf, Trial, as_it_is
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InPlaceOf, InvalidTrialsError, Trial, as_it_is
 from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional, whole
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
+from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
 from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import (
@@ -68,7 +67,6 @@ from pytest_nfvperf.model.measure.profile import (
 )
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
-from pytest_nfvperf.model.traffic.policy import POLICY
 
 if TYPE_CHECKING:
     from MLRsearch import GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
@@ -109,7 +107,7 @@ def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
             trial = measurer.measure_if_possible(goal.final_trial_s, load, "loss verification" if repeat else "search")
             if trial is None:
                 return False  # repeated often enough already
-            if trial.result.assumed_loss_ratio <= goal.loss_ratio:
+            if trial.result.judgement.assumed_loss_ratio <= goal.loss_ratio:
                 return True
         return False
 
@@ -178,7 +176,7 @@ class _Bridge:
         trial = self._measurer.measure_if_possible(intended_duration, intended_load, "search")
         if trial is None:  # go on below; the outcome says that it is a lower bound
             return MeasurementResult(intended_duration, intended_load, offered_count=1, loss_count=1)
-        counted = trial.result.judged_windows or trial.result
+        counted = trial.result.judgement.counted
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
@@ -258,7 +256,7 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
     Then too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's, and the result
     is a lower bound anyway.
     """
-    seen = [each for trial in so_far if (each := trial.result.undisturbed) is not None]
+    seen = [each for trial in so_far if (each := trial.result.judgement.undisturbed) is not None]
     windows, undisturbed = sum(each.of for each in seen), sum(each.windows for each in seen)
     if windows < POLICY.windows_to_know_a_host or undisturbed >= POLICY.undisturbed_to_judge * windows:
         return tuple(goals)

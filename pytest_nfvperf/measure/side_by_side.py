@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from pytest_nfvperf.measure.cpu_placement import DeployedOn
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
-from pytest_nfvperf.measure.trials import add_evidence
+from pytest_nfvperf.measure.trials import DeployedOn, add_evidence
 from pytest_nfvperf.model.errors import TestbedError, run_all
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology

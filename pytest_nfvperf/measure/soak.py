@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.bounds import completed, with_offload
-from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
+from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live, check_load
 from pytest_nfvperf.measure.load_series import share_after, with_trials
-from pytest_nfvperf.measure.measurer import WINDOW_S
+from pytest_nfvperf.measure.measurer import WINDOW_S, window_s
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.soak_figures import soak_figures, soak_missing
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import Allowed, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_seconds
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals, load_too_high
+from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, Gap, Soak
+from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
+from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS, Profile
+from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, Gap, Soak, SoakLoad
 from pytest_nfvperf.model.measure.soak_series import (
     SESSION_UP,
     TIME,
-    AttributedInterval,
     SoakPlan,
     SoakTable,
-    attributed_intervals,
     fitting_interval_s,
     series,
     summarise,
 )
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
 from pytest_nfvperf.ports.generator import ReportsIntervals, RunningTrial
@@ -47,11 +46,6 @@ _LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
 _RIG = ("rig.absent_ns", "rig.longest_poll_gap_ns")
 OWN_CPU = "collector.cpu_ns"
 """Column: CPU time of this process within the interval: the cost of sampling."""
-
-OF_INTERVALS = frozenset(
-    {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
-)
-"""Reasons that make a trial invalid, but only single intervals of a soak."""
 
 MOST_SOAK_WINDOWS = 90_000
 """Windows by which losses are attributed. In soaks of up to 15 minutes they have 10 ms, in longer ones more."""
@@ -338,8 +332,8 @@ class Soaker:
                 watched.interrupted = watched.interrupted or f"{watched.ended()}: {error.message}"
                 self._record("", watched)
                 raise
-        watched.attributed = attributed_intervals(watched.table, trial.result)
-        watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
+        watched.attributed = attributed_intervals(trial.result, map(watched.table.times_s, range(len(watched.table))))
+        watched.faults += [str(reason) for reason in trial.result.invalid if not reason.counts_hold]
         self._record(trial.id, watched)
         if signals.asked:
             watched.given_up = False  # no soak at a lower load follows
@@ -369,7 +363,8 @@ class Soaker:
                     pass
             raise
         result = running.result()
-        return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
+        # Each interval is judged by its own skipped frames and windows.
+        return replace(result, invalid=tuple(one for one in result.invalid if not one.counts_hold))
 
     def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _RunningSoak, signals: Signals) -> None:
         earliest_s = math.inf  # the least time from the end of an interval to this look at it
@@ -422,3 +417,110 @@ def _next_try(
 def _disturbed_by_rig(soak: Soak) -> bool:
     """Whether another soak may judge better: none may hide that the DUT itself lost frames, or a session."""
     return soak.disturbed_ratio > MOST_DISTURBED and not (soak.lossy_count or soak.flap_count)
+
+
+# The load of a soak: the requested one, the part of S1's that this machine sustains, or a share of the NDR.
+
+_LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
+"""A soak takes the first of these that the machine sustains, starting with the profile's. A soak is about time: at a
+load that a shared machine sustains only now and then, most of it would be inconclusive."""
+
+_TRY_S = 1.0
+_TRIES, _WITHOUT_LOSS = 4, 3
+_SHARE = 0.8
+"""Of the NDR, if all of these loads are too high."""
+
+
+def find_loads(load: SoakLoad, live: LiveTopology, traffic: AnyTraffic, search: Search) -> tuple[float, ...]:
+    """The load, and lower ones to use in turn if the rig disturbs a soak at it; frames/s per direction.
+
+    A requested load is never replaced. InconclusiveError if the load is above what the rig itself sustains, or no NDR
+    could be found; DutFailure if the DUT has no NDR.
+    """
+    if load.fps is not None:
+        check_load("soak.run", traffic, load.fps, _TRY_S)
+        _refuse_beyond_rig(load.fps, live, traffic, search)
+        return (load.fps,)
+    if load.ndr_share is None:
+        loads = tuple(fps for fps in _LOADS if fps <= search.profile.soak_fps)
+        for number, fps in enumerate(loads):
+            tried = _tried_at(fps, live, traffic, search)
+            if _sustained(tried):
+                return loads[number:]
+        # A machine that others use may lose frames, too: a soak at a low load may still be conclusive.
+        if tried and not any(result.judgement.doubt is None and result.judgement.counted.lost > 0 for result in tried):
+            return _LOADS[-1:]
+    ndr = ndr_to_share(live, traffic, search, "give a load, --nfv-soak-load '1 Mpps'")
+    return (min(ndr * _SHARE, _LOADS[-1]) if load.ndr_share is None else ndr * load.ndr_share,)
+
+
+def ndr_to_share(live: LiveTopology, traffic: AnyTraffic, search: Search, instead: str) -> float:
+    """The NDR that a load is a share of, frames/s per direction; ``instead``: advice if there is none.
+
+    InconclusiveError if the rig let none be found; DutFailure if the DUT loses frames even at the lowest load.
+    """
+    outcome = search.ndr_pdr(live, traffic)
+    goal = outcome.goal("ndr")
+    ndr = goal.reported_fps if goal is not None else None
+    if ndr is not None:
+        return ndr
+    ceiling = f", the rig's own ceiling is {format_fps(outcome.ceiling_fps)}" if outcome.ceiling_fps else ""
+    tried = f"{len(outcome.trials)} trials{ceiling}"
+    if goal is not None and goal.status is SearchStatus.BELOW_MINIMUM:
+        raise DutFailure(f"the load is a share of the NDR, and the DUT has none: {goal.detail} ({tried})")
+    why = goal.detail if goal is not None and goal.detail else "the search ended without one"
+    raise InconclusiveError(
+        f"the load is a share of the NDR, and no NDR could be found ({tried}): {why}. Try again on a quieter "
+        f"machine, or {instead}"
+    )
+
+
+def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: AnyTraffic, search: Search) -> None:
+    """Refuse a load above the rig's ceiling: there the rig loses frames itself, and its loss looks like the DUT's.
+
+    A cached ceiling may be another day's. So measure it again if it is below the load, or if the generator falls behind
+    although it is not.
+    """
+    ceiling = search.ceiling_fps(live, traffic)
+    if ceiling is None:
+        return
+    if load_fps <= ceiling:
+        # The generator falls behind at this load only if it says so in every trial.
+        trials = _short_trials(load_fps, live, traffic)
+        if not all(load_too_high(result.invalid) for result in trials):
+            return
+    today = search.ceiling_fps(live, traffic, anew=True)
+    if today is None or load_fps <= today:
+        return
+    raise InconclusiveError(
+        f"the load of {format_fps(load_fps)} per direction is above what the rig itself sustains today, "
+        f"{format_fps(today)}: what is lost at it may be the rig's loss. Soak at less (--nfv-soak-load "
+        f"'{format_fps(today * _SHARE)}'), or give the generator a CPU of its own"
+    )
+
+
+def _tried_at(load_fps: float, live: LiveTopology, traffic: AnyTraffic, search: Search) -> list[TrialResult]:
+    """Run a few short trials until the load is known to be too high; none above the rig's ceiling."""
+    ceiling = search.ceiling_fps(live, traffic)
+    tried: list[TrialResult] = []
+    if ceiling is not None and load_fps > ceiling:
+        return tried
+    for result in _short_trials(load_fps, live, traffic):
+        tried.append(result)
+        if len(tried) == _TRIES or not _sustained(tried):
+            break
+    return tried
+
+
+def _sustained(tried: Sequence[TrialResult]) -> bool:
+    """True if most of the trials lost nothing: a single stall of the host is no reason for a lower load."""
+    lossy = sum(result.lost > 0 or load_too_high(result.invalid) for result in tried)
+    return bool(tried) and lossy <= _TRIES - _WITHOUT_LOSS
+
+
+def _short_trials(load_fps: float, live: LiveTopology, traffic: AnyTraffic) -> Iterator[TrialResult]:
+    live.learn(traffic)
+    spec = trial_spec(live, traffic, load_fps, _TRY_S, "load for the soak", window_s=window_s(_TRY_S))
+    live.runner.run_once(spec)  # after idling, caches are cold
+    for _ in range(_TRIES):
+        yield live.runner.run_once(spec).result

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
-from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
+from pytest_nfvperf.measure.clocks import suspended_ns
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.trials import Context, timed
-from pytest_nfvperf.measure.validity import repeat_until_valid
+from pytest_nfvperf.measure.trials import Context, repeat_until_valid, timed
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import did_you_mean, listed
-from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.disturbance.validity import suspend_reasons
+from pytest_nfvperf.model.errors import ConfigError, DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, Span, StreamData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, with_pmd_split
 from pytest_nfvperf.model.measure.ledger import deltas
@@ -22,18 +22,20 @@ from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.streams import (
     ConnectResult,
     ConnectSpec,
+    Reconnection,
     RequestResult,
     RequestSpec,
     SideCpu,
     StreamResult,
     StreamSpec,
+    longest_gap_ns,
 )
 from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.ports import Nic
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.machine import CpuAccounting
-from pytest_nfvperf.ports.streams import ConnectEngine, RequestEngine, StreamEnd, StreamEngine
+from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEnd, StreamEngine
 
 Ends = tuple[str, str]
 """Names of two namespaces of a topology: the client's, the server's."""
@@ -321,7 +323,7 @@ class StreamRunner:
         if self.accounting is not None:
             self.accounting.begin(live.deployment.processes())
         result = self.engine.run(spec, *between)
-        result = replace(result, invalid=(*result.invalid, *suspend_reasons(asleep_ns)))
+        result = replace(result, invalid=(*result.invalid, *suspend_reasons(suspended_ns() - asleep_ns)))
         wall_s = self.context.clock.monotonic() - started
         # The processes at the streams' ends are gone by now.
         ends = zip((CpuRole.SENDER, CpuRole.RECEIVER), _sides(result), strict=True)
@@ -402,3 +404,73 @@ class StreamSettings(TypedDict, total=False):
     window_bytes: int | None
     mss_bytes: int | None
     congestion: str | None
+
+
+# Measures how long a restart of the DUT interrupts what two namespaces send to each other.
+
+_BEFORE_S, _AGAIN_S = 10.0, 30.0
+_LOOK_ON_S = 0.5
+"""Wait after the first datagram arrived again: the DUT may still replace the flows that it remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectTime(EndMeasurement):
+    """Restarts the DUT under a topology with two namespaces.
+
+    Attributes:
+        ends: the sender's namespace first; None: the topology's first one and its last.
+        killed: by SIGKILL, as in a crash.
+    """
+
+    context: Context
+    ends: Ends | None = None
+    killed: bool = False
+    name: ClassVar[str] = "reconnect"
+    units: ClassVar[Mapping[str, str]] = units_of("reconnect_time", "restart_time")
+    reading_s: ClassVar[float] = 3.0
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """UnavailableError if the DUT cannot be restarted; DutFailure if no datagram arrives again."""
+        restart, reachability = live.deployment.restart, live.deployment.reachability
+        if restart is None or reachability is None:
+            raise UnavailableError(f"nobody here can restart the datapath {live.datapath_kind!r}, and watch meanwhile")
+        between = stream_ends(live, self.ends)
+        self.context.time_limit.check(self.reading_s)
+        self.context.progress.trial_started("a restart", 0, self.reading_s, remaining_s)
+        found = self._restart_and_watch(live, restart, reachability, between)
+        live.deployment.check_alive()
+        run_id = self.context.finish_run(found, (live.topology, live.dut))
+        return Reading({"reconnect_time": found.outage_ns / 1e9, "restart_time": found.restart_ns / 1e9}, run_id)
+
+    def _restart_and_watch(
+        self, live: LiveTopology, restart: Callable[..., None], reachability: Reachability, ends: tuple[StreamEnd, ...]
+    ) -> Reconnection:
+        clock, (client, server) = self.context.clock, ends
+
+        def now_ns() -> int:
+            return int(clock.monotonic() * 1e9)
+
+        def unreached(deadline_s: float, when: str) -> str:
+            return (
+                f"no datagram from {client.address} ({client.namespace}) arrived at {server.address} "
+                f"({server.namespace}) within {deadline_s:g} s {when}; topology {live.name!r}"
+            )
+
+        with reachability.watch(client, server) as watch:
+            if not watch.await_one(_BEFORE_S):
+                raise TestbedError(unreached(_BEFORE_S, "before a restart of the DUT"))
+            began_ns = now_ns()
+            restart(killed=self.killed)
+            live.apply_configure(self.context.recorder)
+            restarted_ns = now_ns()
+            if not watch.await_one(_AGAIN_S):
+                raise DutFailure(unreached(_AGAIN_S, "after a restart of the DUT"))
+            clock.sleep(_LOOK_ON_S)
+            end_ns, arrived = now_ns(), watch.arrived()
+            return Reconnection(
+                outage_ns=longest_gap_ns(arrived, began_ns, end_ns),
+                restart_ns=restarted_ns - began_ns,
+                interval_ns=watch.interval_ns,
+                sent=watch.sent,
+                arrived=len(arrived),
+            )

@@ -27,12 +27,11 @@ from pytest_nfvperf.measure.measurements import (
     Subject,
 )
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
-from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.side_by_side import SubjectDeployer, SubjectRigs
-from pytest_nfvperf.measure.soak_load import ndr_to_share
-from pytest_nfvperf.measure.streams import Ends, StreamRunner, StreamSettings, TcpThroughput
+from pytest_nfvperf.measure.soak import ndr_to_share
+from pytest_nfvperf.measure.streams import Ends, ReconnectTime, StreamRunner, StreamSettings, TcpThroughput
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
 from pytest_nfvperf.model.errors import ArgumentError

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from pytest_nfvperf.measure.clocks import Stopwatch, TimeLimit, suspend_reasons, suspended_ns
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RunLocations
-from pytest_nfvperf.measure.validity import (
+from pytest_nfvperf.measure.clocks import Stopwatch, TimeLimit, suspended_ns
+from pytest_nfvperf.measure.cpu_placement import Patience, Placement
+from pytest_nfvperf.measure.vnf_processes import counts_between
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
+from pytest_nfvperf.model.disturbance.validity import (
     LINK_LOSSES,
-    JudgedRun,
-    Patience,
-    counter_deltas,
     generator_reasons,
-    outage_reasons,
-    repeat_until_valid,
+    moved_reasons,
+    suspend_reasons,
     testbed_reasons,
     unreceived,
 )
-from pytest_nfvperf.measure.vnf_processes import counts_between
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
     EncodeHistogram,
@@ -37,13 +37,22 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.hw_offload import OffloadedFrames, offloaded_frames
-from pytest_nfvperf.model.measure.ledger import BY_FLOW, BY_RULE, CounterDelta, CounterSnapshot, Ledger, with_classes
+from pytest_nfvperf.model.measure.ledger import (
+    BY_FLOW,
+    BY_RULE,
+    CounterDelta,
+    CounterSnapshot,
+    Ledger,
+    counter_deltas,
+    with_classes,
+)
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome, QueueFrames, frames_by_queue
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts, only_disturbed
-from pytest_nfvperf.model.traffic.windows import WindowState
+from pytest_nfvperf.model.traffic.trial import TrialSpec, VnfCounts
 from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsOutages, KnowsPollers, Settling
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
@@ -184,6 +193,95 @@ class QuietWait:
         self._last_s = self._clock.monotonic()
 
 
+DeployedOn = tuple[Topology, Dut]
+
+
+@dataclass(slots=True)
+class RunLocations:
+    """What each run of a test was measured on, so that a failure shows the right topology.
+
+    A comparison deploys many topologies, and the last one need not be the one that failed. ``last``: what was deployed,
+    thawed or measured on last.
+    """
+
+    last: DeployedOn | None = None
+    _of_run: dict[str, DeployedOn] = field(default_factory=dict)
+
+    def ran(self, run: str, place: DeployedOn) -> None:
+        self._of_run[run] = self.last = place
+
+    def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
+        """The places of runs, each once, in the order of the runs; unknown runs are left out."""
+        return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
+
+    def clear(self) -> None:
+        self.last = None
+        self._of_run.clear()
+
+
+class MeasuredRun(Protocol):
+    """A trial, or a run of streams. ``id``: of its record. ``wall_s``: from call to counts, waits included."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def result(self) -> TrialResult | StreamResult: ...
+
+    @property
+    def wall_s(self) -> float: ...
+
+
+Measured = TypeVar("Measured", bound=MeasuredRun)
+
+
+class InvalidTrialsError(InconclusiveError):
+    """No valid trial within the budget: the rig was too disturbed to measure the DUT."""
+
+    def __init__(self, trials: Sequence[MeasuredRun], *, out_of_time: bool = False) -> None:
+        self.trials = tuple(trials)
+        codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
+        self.codes = tuple(codes)
+        self.counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
+        last = trials[-1]
+        row = "the only trial was" if len(trials) == 1 else f"{len(trials)} trials in a row were"
+        reasons = "; ".join(map(str, last.result.invalid))
+        super().__init__(
+            f"{row} invalid ({self.counted}); the last, {last.id}: {reasons}"
+            + "; out of time for another" * out_of_time
+        )
+
+
+def repeat_until_valid(
+    measure: Callable[[str | None], Measured],
+    repeats: int,
+    time_limit: TimeLimit,
+    tolerated: Callable[[Measured], frozenset[Reason]] = lambda _: frozenset(),
+) -> Measured:
+    """Measure until nothing makes a measurement invalid; InvalidTrialsError if no repeat within the budget is valid.
+
+    The budget is a number of disturbed trials, and a time for those during which only a CPU moved: the host then leaves
+    CPUs for seconds or minutes, in which a trial is as good as any. None is repeated in time that other tests need.
+
+    ``measure``: its argument is the id of the invalid trial that it repeats, None at first. ``tolerated``: reasons that
+    do not make this one invalid.
+    """
+    disturbed: list[Measured] = []
+    moved, moved_s = 0, 0.0
+    while True:
+        found = measure(disturbed[-1].id if disturbed else None)
+        codes = {reason.code for reason in found.result.invalid} - tolerated(found)
+        if not codes:
+            return found
+        disturbed.append(found)
+        if codes == {Reason.CPU_MOVED} and moved_s < POLICY.moved_s:
+            moved, moved_s = moved + 1, moved_s + found.wall_s
+        if len(disturbed) - moved > repeats:
+            raise InvalidTrialsError(disturbed)
+        if not time_limit.spare_s:
+            raise InvalidTrialsError(disturbed, out_of_time=True)
+
+
 InPlaceOf = Callable[[AnyTraffic], AnyTraffic]
 
 
@@ -261,31 +359,29 @@ class Trial:
 
     @property
     def certain_drops(self) -> int:
-        """Frames that the DUT's own rules dropped; not by meters if it paused: what waited overruns buckets."""
-        if self.ledger is None or not only_disturbed(self.result.invalid):
+        """Frames that the DUT's own rules dropped, whatever the machine did."""
+        if self.ledger is None:
             return 0
-        windows = self.result.windows
-        paused = windows is not None and WindowState.PAUSED in windows.ends(self.result.spec.duration_s)
-        return self.ledger.dropped(BY_FLOW if paused or not self.result.valid else BY_RULE)
+        return self.result.judgement.certain_drops(self.ledger.dropped(BY_FLOW), self.ledger.dropped(BY_RULE))
 
     def shows_a_fault(self) -> bool:
         """True if the DUT failed for certain, although the trial may be invalid: it dropped by rule, copied, ..."""
         wrong = (each.duplicated or each.misdirected or each.corrupted for each in self.result.counts)
-        return only_disturbed(self.result.invalid) and (self.certain_drops > 0 or any(wrong))
+        return self.result.judgement.counts_hold and (self.certain_drops > 0 or any(wrong))
 
     def lost_by_flows(self) -> bool:
         """True if the DUT's own flows dropped all that is missing: then it would be missing on a quiet machine, too."""
         return self.certain_drops > 0 and self.ledger is not None and self.ledger.dropped(BY_FLOW) >= self.result.lost
 
 
-_Measure = TypeVar("_Measure", bound=Callable[..., JudgedRun])
+_Measure = TypeVar("_Measure", bound=Callable[..., MeasuredRun])
 
 
 def timed(measure: _Measure) -> _Measure:
     """Count the time of a method for what it measured. Its object has a context."""
 
     @wraps(measure)
-    def counted(self: Any, *args: Any, **more: Any) -> JudgedRun:
+    def counted(self: Any, *args: Any, **more: Any) -> MeasuredRun:
         stopwatch: Stopwatch = self.context.recorder.stopwatch
         with stopwatch.of(Span.TRIALS):
             found = measure(self, *args, **more)
@@ -303,8 +399,10 @@ def _reasons_of_dut(
     watches = [collector for collector in collectors if isinstance(collector, KnowsOutages)]
     outages = [outage for watch in watches for outage in watch.outages(began_ns)]
     known = {f"{outage.port}{LINK_LOSSES}" for outage in outages}
-    unexplained = [change for change in changes if change.name not in known]
-    return (*outage_reasons(outages, began_ns), *testbed_reasons(result, unexplained))
+    unknown = [change for change in changes if change.name not in known]
+    fell = {change.name: -change.delta for change in unknown if change.went_back}
+    links = (outage.reason("the DUT's", began_ns) for outage in outages)
+    return (*links, *testbed_reasons(result, {change.name: change.delta for change in unknown}, fell))
 
 
 @dataclass(eq=False)
@@ -405,8 +503,8 @@ class TrialRunner:
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
         against = _reasons_of_dut(result, changes, self.collectors, began_ns)
-        against = (*against, *unreceived(ledger), *suspend_reasons(asleep_ns))
-        against = (*against, *(also(result, changes) if also else ()))
+        against += (*unreceived(ledger.ends if ledger else ()), *suspend_reasons(suspended_ns() - asleep_ns))
+        against += tuple(also(result, changes)) if also else ()
         result = replace(result, invalid=(*result.invalid, *against))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         moves = {change.name: change.delta for change in changes}
@@ -421,7 +519,7 @@ class TrialRunner:
         encode = self.recorder.encode
         record = trial_data(result, wall_s=wall_s, encode=encode, ledger=ledger, cost=trial.cost, repeat_of=repeat_of)
         self.recorder.emit(record, trial.id)
-        self.progress.trial_finished(result.own_loss_ratio, result.valid)
+        self.progress.trial_finished(result.judgement.counted.loss_ratio, result.valid)
         self.quiet_wait.after(result)
         return trial
 
@@ -445,10 +543,10 @@ class TrialRunner:
         """Add how far apart the CPUs were. ``by_interval``: the caller judges single intervals."""
         if before_ns is None:
             return result
-        distance, moved = self._placement.judge(self.generator, before_ns)
-        # Windows in which the CPUs were far apart are not judged, so a move does not matter to the others.
-        reasons = (moved,) if moved and not by_interval and result.judged_windows is None else ()
-        return replace(result, placement=distance, invalid=(*result.invalid, *reasons))
+        distance, moved = self._placement.look_again(self.generator, before_ns)
+        result = replace(result, placement=distance)
+        reasons = moved_reasons(result) if moved and not by_interval else ()
+        return replace(result, invalid=(*result.invalid, *reasons))
 
     def _ledger(
         self, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]

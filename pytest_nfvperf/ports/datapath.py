@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 
 
 class Collector(Protocol):

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from pytest_nfvperf.model.disturbance.cpu_distance import Distance, Poller
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 
 VIRTIO_RING = "queue_size=1024,packed_vq=1,vectorized=1"
 """Devargs of every virtqueue on the embedded testbed (virtio 1.1, section 2.7; QEMU's ``packed=on``).

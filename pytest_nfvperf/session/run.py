@@ -38,17 +38,16 @@ from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.clocks import TimeLimit
-from pytest_nfvperf.measure.cpu_placement import DeployedOn
 from pytest_nfvperf.measure.instructions import check_time
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.side_by_side import SideBySide, SubjectDeployer
-from pytest_nfvperf.measure.soak import Soaker
-from pytest_nfvperf.measure.soak_load import find_loads
+from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.measure.streams import Profiling, StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
-from pytest_nfvperf.measure.trials import Context, Recorder, as_it_is
+from pytest_nfvperf.measure.trials import Context, DeployedOn, Recorder, as_it_is
+from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, out_of_time
@@ -72,7 +71,6 @@ from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd

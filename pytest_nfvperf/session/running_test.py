@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, RunLocations
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.trials import Recorder, Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import DeployedOn, InvalidTrialsError, Recorder, RunLocations, Trial
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, TestConclusion, TestFacts, conclude_test
 from pytest_nfvperf.model.evidence.records import STEPS, ErrorData, LedgerData, TestEndData, TopologyData
@@ -52,7 +50,7 @@ def _errors(recorder: Recorder) -> tuple[str, ...]:
 def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial | None:
     """The lossy valid trial of the lowest load that has a ledger; None where there is none."""
     own = [trials[key] for outcome in outcomes for key in outcome.trials if key in trials]
-    lossy = [trial for trial in own if trial.result.valid and trial.result.own_lost > 0 and trial.ledger]
+    lossy = [trial for trial in own if trial.result.valid and trial.result.judgement.counted.lost > 0 and trial.ledger]
     return min(lossy, key=lambda trial: loss_sort_key(trial.result.spec), default=None)
 
 

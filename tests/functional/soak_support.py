@@ -19,8 +19,7 @@ from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.soak import Soaker
-from pytest_nfvperf.measure.trials import Context, Recorder, Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import Context, InvalidTrialsError, Recorder, Trial
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -42,7 +41,7 @@ def undisturbed(measure: Callable[[], Outcome], trials: Mapping[str, Trial]) -> 
         with suppress(InvalidTrialsError):
             outcome = measure()
             result = trials[outcome.trials[-1]].result
-            if result.valid and result.sustained_load and not result.inconclusive:
+            if result.judgement.conclusive and result.sustained_load:
                 return outcome
     return measure()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal

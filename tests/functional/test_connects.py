@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.streams import iperf2 as engine
-from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.program_pair import await_end
+from pytest_nfvperf.adapters.generators import program_pairs as engine
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, await_end
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, find_iperf3
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, find_iperf3
 from pytest_nfvperf.adapters.net.threads import inside_netns
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.testbed.testbed import StreamsSpec
-from pytest_nfvperf.model.traffic.trial import Reason
 from tests.functional.ovs_support import needs_root, until
 from tests.functional.stream_support import Pair, change, pair
 

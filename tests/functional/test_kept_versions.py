@@ -16,12 +16,12 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.generator import OWN_RING
 from tests.functional.generator_support import embedded_in, forwards_whole, run_dir, spec
 from tests.functional.loss_rig import LossRig, loss_rig, losses

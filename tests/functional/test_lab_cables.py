@@ -31,6 +31,7 @@ from pytest_nfvperf.measure.cable_check import check_cabling, refuse_wrong_cable
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
@@ -39,7 +40,7 @@ from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Te
 from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables, vsctl
 from tests.functional.loss_rig import Silent
 from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root

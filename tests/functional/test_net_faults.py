@@ -25,14 +25,15 @@ from pytest_nfvperf.adapters.ovs import private_ovs
 from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.measure import validity as trial_validity
+from pytest_nfvperf.model.disturbance import validity as trial_validity
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.topology.ports import NicKind, Offloads
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 from tests.functional.ovs_support import (
     far_ends,
     leftovers,
@@ -108,7 +109,8 @@ def test_a_veth_pulled_and_put_back_during_a_trial_makes_it_invalid(ovs: OvsData
         for state in ("down", "up"):
             ours.link("set", index=ours.link_lookup(ifname=far)[0], state=state)
     ovs.check_alive()
-    (reason,) = trial_validity.testbed_reasons(result, deltas(before, links.snapshot()))
+    moved = {change.name: change.delta for change in deltas(before, links.snapshot())}
+    (reason,) = trial_validity.testbed_reasons(result, moved, {})
     assert (reason.code, reason.detail) == (Reason.LINK_DOWN, "p1 lost its link 1x meanwhile")
     built.close()
 

@@ -19,9 +19,10 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import process_state, run
 from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 from pytest_nfvperf.measure.rig import generator_ports, learning_directions
-from pytest_nfvperf.measure.validity import LINK_LOSSES, counter_deltas
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.validity import LINK_LOSSES
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.ledger import Ledger
+from pytest_nfvperf.model.measure.ledger import Ledger, counter_deltas
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut, NodeSpec
 from pytest_nfvperf.model.topology.compose import compose, node
@@ -30,7 +31,7 @@ from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import NODES, vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import Settling
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import losses

@@ -10,6 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.ovs.offload import read_share
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.hw_offload import FlowPlace
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.compose import compose
@@ -19,7 +20,6 @@ from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import mirror_output
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
 from tests.functional.ovs_support import needs_hugepages, needs_root, started
 

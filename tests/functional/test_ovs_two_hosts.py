@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.links import TunnelKind
@@ -25,7 +26,7 @@ from pytest_nfvperf.model.topology.parts import endpoint, namespace, tunnel
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from tests.functional.generator_support import embedded_in
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.loss_rig import losses

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
-from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError

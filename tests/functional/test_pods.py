@@ -9,7 +9,7 @@ import pytest
 from user_project import make_project, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
+from pytest_nfvperf.adapters.generators.program_pairs import SockperfEngine
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
-from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine, check_family
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine, check_family
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal

@@ -18,8 +18,8 @@ MORE = pytest.mark.thorough("another step")
 CONNECTS = """
 import os, sys, threading, time
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.program_pair import ProgramPair
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine
+from pytest_nfvperf.adapters.generators.program_pairs import ProgramPair
 from pytest_nfvperf.model.measure.streams import ConnectSpec
 from tests.functional.stream_support import pair
 from tests.stepped_clock import FILE, step

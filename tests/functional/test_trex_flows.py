@@ -17,9 +17,10 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root
 from tests.functional.trex_support import needs_trex, trex_in

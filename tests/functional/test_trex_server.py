@@ -23,10 +23,11 @@ from pytest_nfvperf.adapters.process.journal import ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.features.trex.stream_plan import latency_frames
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.ovs_support import clean_run, needs_root, netns_path
 from tests.functional.trex_support import TrexLab, flags_of, needs_trex, trex_in, trex_lab, veth

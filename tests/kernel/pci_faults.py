@@ -17,8 +17,8 @@ import pytest
 
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.measure.ledger import TESTER_DROPS
-from pytest_nfvperf.model.traffic.trial import Reason
 from tests.kernel.pci_scenarios import OVS_LINK_WATCH_S, flap, lab_testbed, live_on, rig_of, run_trial, stop_switch
 
 SEED = int(os.environ.get("NFV_FAULTS_SEED", "1"))

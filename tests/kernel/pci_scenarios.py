@@ -31,11 +31,12 @@ from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES, LabNics, ask_host
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from tests.functional.ovs_support import leftovers
 
 LOAD_FPS = 1000

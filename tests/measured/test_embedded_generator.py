@@ -20,11 +20,12 @@ from pytest_nfvperf.adapters.generators.embedded import trial_results
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import LoopRig, loop_ports, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.model.disturbance import windows
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic import windows
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason
+from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import VIRTIO_RING, GeneratorPort
 from tests.functional.generator_support import (
     check_identities,
@@ -235,11 +236,11 @@ def test_what_undisturbed_windows_refused_gives_a_trial_up(directory: Path, monk
             os.kill(loop.pid, signal.SIGCONT)
     assert not before.given_up
     assert result.given_up
-    assert result.undisturbed is not None
+    assert result.judgement.undisturbed is not None
     refused = sum(counts.refused for counts in result.counts)
     # Beside what was refused, frames are lost that were sent last and never drained from the rings.
     assert 0 < refused <= result.lost
-    assert 0 < result.undisturbed.lost <= result.lost
+    assert 0 < result.judgement.undisturbed.lost <= result.lost
 
 
 def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:

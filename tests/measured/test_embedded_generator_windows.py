@@ -16,7 +16,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, loop_ports
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
-from pytest_nfvperf.model.traffic.windows import WindowState
+from pytest_nfvperf.model.disturbance.windows import WindowState
 from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk, talks
 from tests.functional.generator_support import LOOP_CPU, MTU, Rig, embedded_in, loop_in, run_dir, spec
 

@@ -13,10 +13,11 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, ceiling_of, loop_ports
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic, Vxlan
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
+from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 from tests.functional.generator_support import MTU, Rig, check_identities, loop_in, looped_rig, run_dir, spec
 from tests.functional.ovs_support import needs_root

@@ -17,9 +17,10 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.generator_support import embedded_in, run_dir
 from tests.functional.ovs_support import clean_run, needs_root

@@ -12,7 +12,6 @@ from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, monitor, path, vnf
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import only_disturbed
 from tests.functional.loss_rig import LossRig, loss_rig, losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
@@ -80,7 +79,7 @@ def test_copies_and_drops_are_told_apart(rig: LossRig) -> None:
     assert losses(told) == {("br0", "drop_action_of_pipeline"): told.lost}, ledger_text(told)
     assert (told.unexplained, told.foreign) == (0, 0), ledger_text(told)
     assert 0 < told.lost < told.offered
-    assert only_disturbed(trial.result.invalid), trial.result.invalid
+    assert trial.result.judgement.counts_hold, trial.result.invalid
 
 
 def test_frames_that_come_back_to_their_sender_are_misdirected(rig: LossRig) -> None:
@@ -91,7 +90,7 @@ def test_frames_that_come_back_to_their_sender_are_misdirected(rig: LossRig) -> 
     assert told is not None
     assert (counts.received, counts.elsewhere) == (0, (("p0", counts.sent),))
     assert losses(told) == {("br0", "misdirected"): counts.sent}, ledger_text(told)
-    assert only_disturbed(trial.result.invalid), trial.result.invalid
+    assert trial.result.judgement.counts_hold, trial.result.invalid
 
 
 def test_changed_content_is_counted_and_makes_no_trial_invalid(rig: LossRig) -> None:
@@ -102,7 +101,7 @@ def test_changed_content_is_counted_and_makes_no_trial_invalid(rig: LossRig) -> 
     (counts,) = trial.result.counts
     assert counts.received == counts.sent
     assert abs(2 * (counts.corrupted or 0) - counts.sent) <= 1
-    assert only_disturbed(trial.result.invalid), trial.result.invalid
+    assert trial.result.judgement.counts_hold, trial.result.invalid
 
 
 def test_a_full_connection_table_is_told_though_nothing_is_lost(rig: LossRig) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.measure.rig import trial_spec
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.soak_support import Soaking, soaking_on
 

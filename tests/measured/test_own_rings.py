@@ -22,9 +22,9 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
-from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
 from tests.functional.generator_support import (
     check_identities,

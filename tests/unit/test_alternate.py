@@ -23,12 +23,12 @@ from pytest_nfvperf.measure.alternation import (
 from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.windows import Paced
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import CONFIDENCE, Bound, Relative
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.windows import Paced
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
 

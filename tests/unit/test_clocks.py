@@ -18,10 +18,11 @@ from pytest_nfvperf.features.routing.model import Neighbor
 from pytest_nfvperf.features.routing.route_agent import monotonic_of
 from pytest_nfvperf.measure.clocks import Stopwatch, VirtualClock
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.evidence.records import RunEndData, Span
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.loss_rig import Silent
 from tests.sample_run import write_sample
@@ -38,7 +39,7 @@ FOR_PEOPLE = {
     "features/versions/origins.py": "when a version was added",
     "adapters/ovs/offload.py": "lines of OVS's log have times of it",
     "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",
-    "adapters/generators/streams/iperf2.py": "iperf times by it; a step is seen",
+    "adapters/generators/program_pairs.py": "iperf times by it; a step is seen",
 }
 SECOND = 10**9
 

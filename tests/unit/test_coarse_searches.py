@@ -10,9 +10,9 @@ import pytest
 
 from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.search import COARSE_WIDTH, coarse_note, goals_worth_searching
+from pytest_nfvperf.model.disturbance.windows import SelectedWindows
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.traffic.windows import SelectedWindows
 
 
 def trials(*undisturbed: int | None, of: int = 100) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.measure.validity import counter_deltas
 from pytest_nfvperf.model.figure import Why, exact
 from pytest_nfvperf.model.measure.cpu_account import as_bound, node_labels, shares_cpus
 from pytest_nfvperf.model.measure.ledger import (
@@ -14,6 +13,7 @@ from pytest_nfvperf.model.measure.ledger import (
     HopKind,
     as_one,
     attribute,
+    counter_deltas,
     nodes_of,
     of_node,
     off_node,

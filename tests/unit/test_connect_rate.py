@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine, read_report
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, read_report
 from pytest_nfvperf.measure.streams import connect_values
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec

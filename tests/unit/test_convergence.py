@@ -12,10 +12,10 @@ from test_search_algorithms import Silent, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.features.routing.convergence import REPEATS, Convergence, Event
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 
 
 class SpoiledFirst(FakeGenerator):

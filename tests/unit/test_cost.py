@@ -9,9 +9,10 @@ import pytest
 from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.measure.confirmation import cost_of
 from pytest_nfvperf.measure.trials import Trial, trial_cost
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, SearchStatus
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 
 CHANGES = {"pmd.cycles_busy": 900_000, "pmd.cycles_idle": 100_000, "pmd.packets_received": 5000}
 SPEC = TrialSpec(Traffic(64), 1000, 1.0, (Direction("p0", "p1"),))

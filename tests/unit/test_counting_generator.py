@@ -15,17 +15,10 @@ from pytest_nfvperf.features.virtual_time.counting_generators import (
     CountingGenerator,
 )
 from pytest_nfvperf.measure.instructions import per_packet
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-)
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 RING, VETH = "net_virtio_user,path=/x/p.sock,server=1", "net_af_packet,iface=p0"

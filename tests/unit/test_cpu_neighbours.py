@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host import cpus as cpu_places
 from pytest_nfvperf.adapters.host.cpus import read_cpu_places
+from pytest_nfvperf.model.disturbance.cpu_distance import APART, Band, Bands, Distance
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     MOST_TOLD,
     MOST_TRIED,
@@ -22,7 +23,6 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
     pairs,
     worth_trying,
 )
-from pytest_nfvperf.model.traffic.cpu_placement import APART, Band, Bands, Distance
 
 TWO_BANDS = Bands(Band(70, 140), Band(240, 440))
 KEYS = {9: "cpus.pmd", 10: "cpus.pmd", 5: "cpus.vnf"}

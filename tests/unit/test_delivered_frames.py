@@ -23,15 +23,15 @@ from pytest_nfvperf.measure.load_series import (
 )
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine, Loss
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge, judge_defaults
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from tests.outcomes import measured
 
 ANY = "loss_ratio: '<= 100 %'"

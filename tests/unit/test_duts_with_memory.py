@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.measure.load_series import loss_of_trial
+from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.model.traffic.policy import POLICY
 from tests.examples import examples
 from tests.unit.test_never_wrong import DUE, Row, judged, trial_of
 

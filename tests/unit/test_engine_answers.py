@@ -11,12 +11,13 @@ import pytest
 from changed_answers import CANNOT_BE, changed_at, leaves
 
 from pytest_nfvperf.adapters.generators.checks import parsing_answer
-from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy, trial_result
-from pytest_nfvperf.measure.validity import generator_reasons
+from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.validity import generator_reasons
+from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/engine-protocol.md").read_text()
@@ -32,7 +33,7 @@ def documented() -> dict[str, Any]:
 
 def read(answer: dict[str, Any]) -> TrialResult:
     with parsing_answer("nfvperf-gen", answer):
-        return trial_result(SPEC, answer, PORTS, {"p0": True}, ValidityPolicy())
+        return trial_result(SPEC, answer, PORTS, {"p0": True})
 
 
 COUNTED = [path for path in leaves(documented()) if path[0] in {"streams", "ports"}]
@@ -60,7 +61,7 @@ def test_windows_of_traffic_without_classes_stay_as_they_were_counted() -> None:
     columns: dict[str, Any] = {field.name: (0,) * 10 for field in fields(ThreadWindows)} | {"sent": (1,) * 10}
     windows = Windows(1_000_000, (ThreadWindows(**columns),), ())
     answer = changed_at(documented(), ("streams", 0, "highest_seq"), 1)
-    result = trial_result(SPEC, answer, PORTS, {"p0": True}, ValidityPolicy(), windows=windows)
+    result = trial_result(SPEC, answer, PORTS, {"p0": True}, windows=windows)
     assert result.windows == windows
 
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence
 from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RecordKind, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, HopKind, Loss, PathStage, frame_path
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -28,7 +29,7 @@ from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from tests.examples import examples
 from tests.sample_comparison import comparison_records
 from tests.sample_run import SampleRun, small_run

@@ -10,13 +10,14 @@ import pytest
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TrialData, make_record, plain, trial_data
 from pytest_nfvperf.model.measure.ledger import CounterDelta, LedgerLine, ledger_of
 from pytest_nfvperf.model.measure.outcome import Cost
-from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram, compact_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Arrivals, RigHealth, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.traffic.trial import Arrivals, RigHealth, TrialSpec, VnfCounts
 from tests.sample_run import SampleRun, small_run, write_sample
 from tests.sample_trials import DIRECTIONS, SampleTrials, latency_at
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import NearCosts
+from pytest_nfvperf.model.disturbance.cpu_distance import NearCosts
+from pytest_nfvperf.model.disturbance.policy import POLICY
 
 
 def test_the_near_cost_is_that_of_the_cheaper_windows() -> None:

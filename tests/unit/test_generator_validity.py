@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, ValidityPolicy, judge
+from pytest_nfvperf.model.disturbance.trial import Reason
+from pytest_nfvperf.model.disturbance.validity import RingPort, engine_reasons, most_skipped
+from pytest_nfvperf.model.disturbance.windows import SelectedWindows
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    NicCounts,
-    Reason,
-    RigHealth,
-    TrialSpec,
-)
-from pytest_nfvperf.model.traffic.windows import SelectedWindows
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, NicCounts, RigHealth, TrialSpec
+from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 
 WAY = Direction("a", "b")
 GOOD = DirectionCounts(
@@ -39,6 +33,14 @@ GOOD = DirectionCounts(
 )
 STREAM = {"fell_behind": 0, "highest_seq": 1_000_000, "beyond_window": 0}
 HEALTH = RigHealth(longest_poll_gap_ns=10_000_000)
+SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))
+
+
+def ring_ports(
+    foreign: dict[str, int] | None = None, *, back_pressure: bool = True, tx_descriptors: int = 512
+) -> dict[str, RingPort]:
+    sender = RingPort({}, back_pressure, tx_descriptors, RX_DESCRIPTORS)
+    return {"a": sender, "b": replace(sender, foreign=foreign or {})}
 
 
 def reasons(
@@ -52,17 +54,9 @@ def reasons(
     cpus: tuple[int, ...] = (),
     nics: tuple[NicCounts, ...] = (),
 ) -> list[tuple[Reason, str]]:
-    ports = {"b": PortFacts(foreign or {}, back_pressure)}
-    attached = {name: GeneratorPort(name, "x", "x", tx_descriptors=tx_descriptors) for name in ("a", "b")}
-    judged = judge(
-        [dataclasses.replace(GOOD, **(counts or {}))],
-        [STREAM | (facts or {})],
-        ports,
-        attached,
-        health,
-        ValidityPolicy(cpus=cpus),
-        nics=nics,
-    )
+    ports = ring_ports(foreign, back_pressure=back_pressure, tx_descriptors=tx_descriptors)
+    stream = (dataclasses.replace(GOOD, **(counts or {})), STREAM | (facts or {}))
+    judged = engine_reasons(SPEC, [stream], ports, health, nics=nics, cpus=cpus)
     return [(reason.code, reason.detail) for reason in judged]
 
 
@@ -78,11 +72,8 @@ def test_a_loss_that_says_nothing_is_valid_though_the_generator_fell_behind_too(
     sent = 800_000 - refused
     behind = replace(GOOD, sent=sent, received=sent, refused=refused, skipped=200_000)
     facts = STREAM | {"fell_behind": 200_000, "highest_seq": sent}
-    ports = {"b": PortFacts({}, back_pressure=True)}
-    attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
     still = replace(GOOD, direction=Direction("b", "a"))  # the other way lost nothing
-    ports["a"] = ports["b"]
-    judged = judge([behind, still], [facts, STREAM], ports, attached, HEALTH, ValidityPolicy().of(spec))
+    judged = engine_reasons(spec, [(behind, facts), (still, STREAM)], ring_ports(), HEALTH)
     assert [reason.code for reason in judged] == ([] if valid else [Reason.FELL_BEHIND])
 
 
@@ -180,11 +171,9 @@ def test_what_is_not_known_is_no_reason() -> None:
 
 
 def test_a_saturating_trial_may_miss_more_since_its_time_is_taken_off():
-    spec = TrialSpec(Traffic(), 1000, 1.0, (Direction("p0", "p1"),))
-    policy = ValidityPolicy()
-    assert policy.of(spec) == policy
-    assert policy.of(replace(spec, saturating=True)).max_skipped_ratio == 0.05
-    assert ValidityPolicy(max_skipped_ratio=0.1).of(replace(spec, saturating=True)).max_skipped_ratio == 0.1
+    assert most_skipped(SPEC, 0.005) == 0.005
+    assert most_skipped(replace(SPEC, saturating=True), 0.005) == 0.05
+    assert most_skipped(replace(SPEC, saturating=True), 0.1) == 0.1
 
 
 @pytest.mark.parametrize(
@@ -198,20 +187,16 @@ def test_an_overload_may_be_more_than_the_generator_sends_while_it_runs(
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.005, saturating=True)
     count = dataclasses.replace(GOOD, sent=100_000, received=100_000, skipped=skipped)
     facts = STREAM | {"fell_behind": fell_behind, "highest_seq": 100_000}
-    attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
-    ports = {"b": PortFacts({}, back_pressure=False)}
-    judged = judge([count], [facts], ports, attached, HEALTH, ValidityPolicy().of(spec))
+    judged = engine_reasons(spec, [(count, facts)], ring_ports(back_pressure=False), HEALTH)
     assert [reason.code for reason in judged] == codes
 
 
 def judged_dated(dated: SelectedWindows, **counts: Any) -> list[Reason]:
     """Of a trial with so many undisturbed windows."""
-    ports = {"b": PortFacts({}, back_pressure=False)}
-    attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
     count, health = dataclasses.replace(GOOD, **counts), RigHealth(longest_poll_gap_ns=100_000_000)
     facts = STREAM | {"highest_seq": count.sent}
-    judged = judge([count], [facts], ports, attached, health, ValidityPolicy().of(spec, by_windows=True), dated)
+    judged = engine_reasons(spec, [(count, facts)], ring_ports(back_pressure=False), health, dated)
     return [reason.code for reason in judged]
 
 
@@ -235,9 +220,13 @@ def test_a_load_of_which_the_dut_loses_more_than_was_left_out_is_too_high_for_it
     assert judged_dated(undisturbed) == codes
 
 
-def test_a_trial_that_was_disturbed_most_of_the_time_is_judged_as_one_without_windows() -> None:
-    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
-    assert ValidityPolicy().of(spec) == ValidityPolicy(undated=spec.window_s is not None)
+@pytest.mark.parametrize(("skipped", "codes"), [(5_000, []), (5_001, [Reason.SKIPPED_FRAMES])])
+def test_a_trial_that_was_disturbed_most_of_the_time_is_judged_as_one_without_windows(
+    skipped: int, codes: list[Reason]
+) -> None:
+    stream = (replace(GOOD, skipped=skipped), STREAM)
+    found = engine_reasons(replace(SPEC, window_s=0.01), [stream], ring_ports(), HEALTH)
+    assert [reason.code for reason in found] == codes
 
 
 LOST = {"received": 998_130}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.streams.iperf3_session import (
+from pytest_nfvperf.adapters.generators.iperf3_session import (
     Report,
     StreamPart,
     bytes_within,

@@ -16,8 +16,8 @@ from pytest_nfvperf.measure.comparison_fields import merge_fields
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import Subject
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.measure.outcome import Cost, Reading
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.statistics import Bound
@@ -26,7 +26,6 @@ from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 CEILING = 9e6

@@ -27,12 +27,12 @@ import it when asked for a name."""
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 
 FOLDERS = {
-    "model": ("", "traffic", "topology", "testbed", "sla", "measure", "evidence"),
+    "model": ("", "traffic", "disturbance", "topology", "testbed", "sla", "measure", "evidence"),
     "adapters": (
         *("process", "net", "host", "generators", "ovs", "evidence", "vnf"),
         *("report", "machine"),
     ),
-    "adapters.generators": ("", "embedded", "streams"),
+    "adapters.generators": ("", "embedded"),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""
 

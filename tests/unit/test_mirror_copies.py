@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.report.studies import median_text
 from pytest_nfvperf.measure import mirror_cost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad, _lost_by_rig
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import QUICK
@@ -29,15 +30,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import mirror_output, vm_chain
 from pytest_nfvperf.model.traffic.packet import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    MonitorCounts,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-)
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, MonitorCounts, RigHealth, TrialSpec
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
 from tests.outcomes import measured
 

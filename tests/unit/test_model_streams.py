@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.streams.iperf3_session import interval_s, stream_options
+from pytest_nfvperf.adapters.generators.iperf3_session import interval_s, stream_options
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
@@ -20,7 +21,6 @@ from pytest_nfvperf.model.measure.streams import (
     StreamResult,
     StreamSpec,
 )
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 
 SPECS = st.builds(
     StreamSpec,

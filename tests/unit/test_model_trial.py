@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record, RecordKind, plain
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, deltas
@@ -17,15 +18,7 @@ from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-)
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 
 ONE_WAY = Direction("p0", "p1")
 OTHER_WAY = Direction("p1", "p0")

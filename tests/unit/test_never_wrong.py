@@ -28,23 +28,17 @@ from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WitnessWindows
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.statistics import Bound
-from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-)
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 from tests.examples import examples
 from tests.outcomes import measured
 

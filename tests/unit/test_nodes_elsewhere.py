@@ -17,6 +17,7 @@ from pytest_nfvperf.features.far import server
 from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, node_testbed, ports_here, topology_cables, underlay_end
@@ -33,7 +34,6 @@ from pytest_nfvperf.model.testbed.testbed import (
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, underlay
 from pytest_nfvperf.model.topology.workloads import vm_to_vm
-from pytest_nfvperf.model.traffic.cpu_placement import Poller
 
 NODES = ("node1", "node2")
 

@@ -12,6 +12,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 
 from pytest_nfvperf.adapters.ovs.counters import DROP_COUNTERS, PORT_REASONS, RX_REASONS, TX_REASONS, DropReason
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.ledger import (
     BY_FLOW,
     BY_RULE,
@@ -40,7 +41,6 @@ from pytest_nfvperf.model.traffic.trial import (
     MonitorCounts,
     NicCounts,
     RigHealth,
-    TrialResult,
     TrialSpec,
     VnfCounts,
 )

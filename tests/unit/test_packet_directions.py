@@ -19,13 +19,14 @@ from scapy.packet import Packet, Raw
 
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.report.texts import traffic_drawing, traffic_drawings
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import make_record, trial_data
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frames_of_program
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.packet import RecordedFrames, Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 
 A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.traffic.cpu_placement import APART, FEWEST, Band, Bands, Distance, farthest, find_bands
+from pytest_nfvperf.model.disturbance.cpu_distance import APART, FEWEST, Band, Bands, Distance, farthest, find_bands
 
 NEAR = [70, 100, 100, 110, 110, 109, 100, 139]
 FAR = [240, 260, 330, 420, 440]

@@ -10,13 +10,13 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, Placement, read_round_trips
-from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import Context, InvalidTrialsError, Recorder, TrialRunner
+from pytest_nfvperf.model.disturbance.cpu_distance import Band, CpuDistance, Distance
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.topology.compose import phy2phy
-from pytest_nfvperf.model.traffic.cpu_placement import Band, CpuDistance, Distance
-from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.unit.test_search_algorithms import Silent, VirtualClock
 

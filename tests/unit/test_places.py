@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, RunLocations
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import DeployedOn, InvalidTrialsError, RunLocations
 from pytest_nfvperf.model.errors import DutFailure
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.sla.verdict import Judgement

@@ -13,9 +13,9 @@ from pytest_nfvperf.measure.confirmation import mark_rig_limits
 from pytest_nfvperf.measure.limits import Limits, LoadRange, median_reading, plateaus
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.unit.test_search_algorithms import PDR, measurer_on
 from tests.unit.test_searches_by_windows import CAPACITY, OnASharedHost

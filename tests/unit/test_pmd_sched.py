@@ -14,8 +14,8 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.sampler import PmdSchedCollector, _OffCpuTime
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.traffic.cpu_placement import Poller
 
 MS = 1_000_000
 BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"

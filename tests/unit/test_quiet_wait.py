@@ -8,8 +8,9 @@ import pytest
 
 from pytest_nfvperf.measure.clocks import Stopwatch, VirtualClock
 from pytest_nfvperf.measure.trials import PAUSE_S, QuietWait
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 
 RESULT = TrialResult(TrialSpec(Traffic(), 1000, 1.0, (Direction("p0", "p1"),)), (), RigHealth())
 

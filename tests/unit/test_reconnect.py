@@ -11,8 +11,8 @@ import pytest
 from listed_sink import Listed
 
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import Deployment, LiveTopology
+from pytest_nfvperf.measure.streams import ReconnectTime
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import Datagram, longest_gap_ns

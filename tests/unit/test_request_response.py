@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine, read_log
+from pytest_nfvperf.adapters.generators.program_pairs import SockperfEngine, read_log
 from pytest_nfvperf.measure.streams import response_values
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestResult, RequestSpec

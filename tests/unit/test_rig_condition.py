@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -14,13 +15,13 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import write_junit
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from pytest_nfvperf.features.allure.results import write_missing_results
+from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance, ObservedBands, observed_bands
+from pytest_nfvperf.model.disturbance.windows import Disturbance, SelectedWindows, WindowState
 from pytest_nfvperf.model.evidence.comparison import unlike
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
-from pytest_nfvperf.model.evidence.rig_condition import Grade, rig_condition_of
+from pytest_nfvperf.model.evidence.rig_condition import Grade, RigCondition, RigLog
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance, ObservedBands, observed_bands
-from pytest_nfvperf.model.traffic.windows import Disturbance, SelectedWindows, WindowState
 from pytest_nfvperf.session.run import with_bands
 from tests.sample_run import run_data, small_run, write_sample
 from tests.unit.test_windows import ALONE, SHARED, windows
@@ -50,6 +51,17 @@ def seen(trial: TrialData, placed: CpuDistance | None, undisturbed: int | None =
 
 def lasted(state: WindowState, seconds: float) -> Disturbance:
     return Disturbance(state, 0.1, seconds, 0, 1e6)
+
+
+def log_of(trials: Iterable[TrialData]) -> RigLog:
+    log = RigLog()
+    for trial in trials:
+        log.add(trial)
+    return log
+
+
+def rig_condition_of(trials: Iterable[TrialData]) -> RigCondition | None:
+    return log_of(trials).did
 
 
 def test_trials_are_near_far_or_moved() -> None:
@@ -176,14 +188,15 @@ def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData)
 
 
 def test_where_nobody_looked_nothing_is_said(run: RunEvidence, tmp_path: Path) -> None:
-    assert rig_condition_of(run.trials.values()) is None
+    assert run.machine.did is None
     assert "The rig was" not in markdown(run, conclude(run))
     assert "The rig was" not in render_report(run, tmp_path, png=False).read_text()
 
 
 def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
-    watched = replace(run, trials={key: seen(one, NEAR, 40) for key, one in run.trials.items()})
-    did = rig_condition_of(watched.trials.values())
+    trials = {key: seen(one, NEAR, 40) for key, one in run.trials.items()}
+    watched = replace(run, trials=trials, machine=log_of(trials.values()))
+    did = watched.machine.did
     assert did is not None
     assert "40 % of" in did.details
     assert f"- {escaped(str(did))}" in markdown(watched, conclude(watched)).splitlines()

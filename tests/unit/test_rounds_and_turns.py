@@ -23,10 +23,10 @@ from pytest_nfvperf.measure.alternation import (
 )
 from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.same_speed import paired_ratio, speed_estimate
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.windows import Paced
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.statistics import Bound, Samples, bounded_ratio, relative, slope
-from pytest_nfvperf.model.traffic.windows import Paced
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
 BASELINE = (("bridges", "1"),)

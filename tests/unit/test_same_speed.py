@@ -19,7 +19,7 @@ from pytest_nfvperf.measure.same_speed import (
     speed_estimate,
     speed_ratio,
 )
-from pytest_nfvperf.model.traffic.windows import Paced
+from pytest_nfvperf.model.disturbance.windows import Paced
 
 
 def side(rate: float, windows: int, chance: random.Random, shared: float = 0.5, noise: float = 0.03) -> list[Paced]:

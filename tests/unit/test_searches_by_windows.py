@@ -12,17 +12,18 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
 from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
+from pytest_nfvperf.measure.cpu_placement import Patience
 from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.measure.search import mlr_search
-from pytest_nfvperf.measure.validity import Patience
+from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import Doubt, TrialResult
+from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WindowState, WitnessWindows
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
-from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WindowState, WitnessWindows
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialSpec
 from pytest_nfvperf.session.running_test import bounding
 from tests.outcomes import measured
 from tests.unit.test_never_wrong import Row, trial_of
@@ -134,7 +135,7 @@ def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
 def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 5e6, "search")
-    assert trial.result.inconclusive
+    assert trial.result.judgement.doubt is not None
     assert len(measurer.sink.records) == 4, "three repeats at a load"
     for load_mpps in range(30):
         measurer.measure(0.5, 5e6 + load_mpps * 1e4, "search")
@@ -148,7 +149,7 @@ def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least()
 def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 3e6, "search")
-    assert not trial.result.inconclusive
+    assert trial.result.judgement.doubt is None
     assert measurer.patience_s == POLICY.patience_s
     assert measurer.disturbed(found_at(2e6)) == ""
 
@@ -187,7 +188,7 @@ def test_the_evidence_has_what_disturbed_a_trial_and_when() -> None:
     result = measurer.measure(1.0, 5.9e6, "fixed load").result
     data = trial_data(result, wall_s=1.0, encode=None)
     assert data.result.windows is None, "their summary is enough, and a thousandth of the size"
-    assert data.undisturbed == result.undisturbed
+    assert data.undisturbed == result.judgement.undisturbed
     assert {each.state for each in data.disturbances} >= {WindowState.CHANGED, WindowState.DUT_SHARED}
     assert 0.4 * result.lost < sum(each.lost for each in data.disturbances) <= result.lost, "the longest are listed"
 
@@ -209,23 +210,23 @@ def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
     """Hardly a window is undisturbed, and all loss falls into those in which the host took the DUT's CPU away."""
     states = "as" * 40 + "ttt" + "sa" * 8
     result = of_windows(states, {81: 50, 82: 20, 83: 5})
-    assert result.undisturbed is not None
-    assert not result.undisturbed.enough
-    assert result.judged_windows == result.running
-    assert (result.own_loss_ratio, result.inconclusive) == (0.0, False)
+    assert result.judgement.undisturbed is not None
+    assert not result.judgement.undisturbed.enough
+    assert result.judgement.windows == result.judgement.running
+    assert (result.judgement.counted.loss_ratio, result.judgement.doubt) == (0.0, None)
     data = trial_data(result, wall_s=1.0, encode=None)
-    assert (data.running, data.judged.lost) == (result.running, 0)
+    assert (data.running, data.judgement.counted.lost) == (result.judgement.running, 0)
     assert trial_line(data).endswith("in the 95% of it in which all CPUs ran; 75 more in the rest")
 
 
 def test_a_load_that_loses_on_slower_cores_is_neither_borne_nor_refuted() -> None:
     result = of_windows("as" * 50, {30: 50})
-    assert (result.judged_windows, result.inconclusive) == (None, True)
+    assert (result.judgement.windows, result.judgement.doubt) == (None, Doubt.WHOSE_LOSS)
 
 
 def test_loss_that_a_goal_allows_on_slower_cores_is_allowed() -> None:
-    assert of_windows("as" * 50, {30: 50}, goal=0.005).own_loss_ratio == pytest.approx(0.005)
-    assert of_windows("as" * 50, {30: 51}, goal=0.005).judged_windows is None
+    assert of_windows("as" * 50, {30: 50}, goal=0.005).judgement.counted.loss_ratio == pytest.approx(0.005)
+    assert of_windows("as" * 50, {30: 51}, goal=0.005).judgement.windows is None
 
 
 @pytest.mark.parametrize(
@@ -239,11 +240,11 @@ def test_loss_that_a_goal_allows_on_slower_cores_is_allowed() -> None:
 def test_a_few_lossy_windows_among_few_undisturbed_ones_tell_nothing(states: str, lossy: int, refutes: bool) -> None:
     alone = [at for at in range(1, len(states) - 1) if states[at - 2 : at + 2] == "aaaa"]
     result = of_windows(states, dict.fromkeys(alone[:lossy], 3))
-    assert result.undisturbed is not None
-    assert result.undisturbed.enough
-    assert result.undisturbed.lossy >= min(lossy, 1)
-    assert (result.own_loss_ratio or 0.0) > 0
-    assert result.inconclusive is not refutes
+    assert result.judgement.undisturbed is not None
+    assert result.judgement.undisturbed.enough
+    assert result.judgement.undisturbed.lossy >= min(lossy, 1)
+    assert (result.judgement.counted.loss_ratio or 0.0) > 0
+    assert (result.judgement.doubt is not None) is not refutes
 
 
 def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say() -> None:
@@ -258,8 +259,8 @@ def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say(
 def test_what_a_tolerant_goal_bears_while_cores_are_shared_refutes_no_strict_one() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(1.0, CAPACITY * SLOW * 1.002, "confirmation of pdr", give_up_loss=PDR.loss_ratio)
-    assert 0 < (trial.result.own_loss_ratio or 0.0) < PDR.loss_ratio
-    assert not trial.result.inconclusive, "the PDR may well be so high"
+    assert 0 < (trial.result.judgement.counted.loss_ratio or 0.0) < PDR.loss_ratio
+    assert trial.result.judgement.doubt is None, "the PDR may well be so high"
     measurer.measure(1.0, CAPACITY * SLOW * 1.01, "search")
     assert "too little was undisturbed" in measurer.disturbed(found_at(CAPACITY * SLOW)), "alone it bears it"
 
@@ -276,13 +277,13 @@ def test_the_report_shows_the_loss_that_the_search_is_judged_by() -> None:
     result = measurer.measure(1.0, 5e6, "fixed load").result
     data = trial_data(result, wall_s=1.0, encode=None)
     assert result.lost > 100_000
-    assert (data.judged.lost, data.judged.loss_ratio) == (0, 0.0)
+    assert (data.judgement.counted.lost, data.judgement.counted.loss_ratio) == (0, 0.0)
     assert trial_line(data).endswith(
         f"(0 %) in the undisturbed {data.undisturbed.windows / 200:.0%} of it; {result.lost:,} more in the rest"
     )
     shared = measurer_on(OnASharedHost(CAPACITY, shared=1.0)).attempt(1.0, 5e6, WARM_UP)
     mostly_shared = trial_data(shared.result, wall_s=1.0, encode=None)
-    assert mostly_shared.judged.lost == mostly_shared.result.lost > 0
+    assert mostly_shared.judgement.counted.lost == mostly_shared.result.lost > 0
     assert "undisturbed" not in trial_line(mostly_shared)
 
 
@@ -290,8 +291,8 @@ def test_a_trial_that_was_given_up_for_the_hosts_loss_does_not_hold() -> None:
     """The engine does not know which CPUs are far: it may give up for frames that are none of the DUT's."""
     result = measurer_on(OnASharedHost(CAPACITY)).measure(1.0, 5e6, "search").result
     full = replace(result, spec=replace(result.spec, give_up_loss=0.0))
-    assert not full.inconclusive
-    assert replace(full, given_up=True).inconclusive
+    assert full.judgement.doubt is None
+    assert replace(full, given_up=True).judgement.doubt is Doubt.GIVEN_UP
 
 
 def test_a_short_trial_is_no_confirmation() -> None:
@@ -341,5 +342,5 @@ def test_a_figure_of_cpus_that_were_never_near_is_a_bound_although_its_windows_l
     measurer = measurer_on(FakeGenerator(4e6))
     measurer.trials.append(replace(trial, result=replace(trial.result, placement=placed)))
 
-    assert trial.result.judged_windows is not None
+    assert trial.result.judgement.windows is not None
     assert bool(measurer.apart) is is_bound

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
-    ValidityPolicy,
     trial_result,
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -61,7 +60,7 @@ def test_the_engine_s_counts_of_each_receiver_are_those_of_its_direction():
     worker = {"longest_poll_gap_ns": 1, "preemptions": 0, "elapsed_ns": 1, "busy_ns": 1}
     answer = {"streams": [row], "ports": {"p1": foreign, "p2": foreign}, "workers": [worker]}
     spec = TrialSpec(GROUP, 100, 1.0, TO_MANY, latency=False)
-    result = trial_result(spec, answer, THREE, dict.fromkeys(THREE, False), ValidityPolicy())
+    result = trial_result(spec, answer, THREE, dict.fromkeys(THREE, False))
     assert [(str(each.direction), each.received) for each in result.counts] == [("p0->p1", 100), ("p0->p2", 90)]
     assert (result.offered, result.lost, result.valid) == (200, 10, True)
     assert [each.elsewhere for each in result.counts] == [(("p0", 5),), ()], "a stream's, and counted once"

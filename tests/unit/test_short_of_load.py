@@ -10,20 +10,14 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.load_series import loss_of_trial, trial_of_frames, with_trials
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    ClassCounts,
-    InvalidReason,
-    Reason,
-    TrialResult,
-    TrialSpec,
-    sum_of_classes,
-)
+from pytest_nfvperf.model.traffic.trial import ClassCounts, TrialSpec, sum_of_classes
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.outcomes import measured
 from tests.unit.test_never_wrong import Row, trial_of

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.measure.soak_load import find_loads
+from pytest_nfvperf.measure.soak import find_loads
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.profile import GATE
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialSpec
 from tests.unit.test_traffic_classes import FOUR, soaker_of
 from tests.unit.test_traffic_classes import Rig as Simulated
 from tests.unit.test_windows import ALONE, SHARED, windows

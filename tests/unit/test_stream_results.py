@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.end_counters import EndState, Interface
-from pytest_nfvperf.adapters.generators.streams.iperf3 import (
+from pytest_nfvperf.adapters.generators.iperf3 import (
     Sides,
     account_reasons,
     count_direction,
@@ -21,10 +21,10 @@ from pytest_nfvperf.adapters.generators.streams.iperf3 import (
     sides,
     time_reasons,
 )
-from pytest_nfvperf.adapters.generators.streams.iperf3_session import Ended, Report, read_report
+from pytest_nfvperf.adapters.generators.iperf3_session import Ended, Report, read_report
+from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import StreamDirectionCounts, StreamEvidence, StreamSpec
-from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEnd
 
 RECORDED = Path(__file__).parent / "recorded" / "iperf3"

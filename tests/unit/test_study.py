@@ -12,7 +12,8 @@ from pytest_nfvperf.measure import forwarding
 from pytest_nfvperf.measure.alternation import Schedule, read_blocks
 from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.streams import StreamRun
-from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.measure.trials import InvalidTrialsError
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
@@ -20,7 +21,6 @@ from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 SPOILED = StreamRun(

@@ -9,8 +9,8 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.limits import HELD_AGAIN, LOWER, sustainable_load
 from pytest_nfvperf.measure.measurer import WARM_UP
-from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import Windows
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.windows import Windows
 from tests.unit.test_search_algorithms import measurer_on
 from tests.unit.test_windows import ALONE, SHARED, windows
 

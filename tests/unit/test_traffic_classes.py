@@ -45,8 +45,8 @@ from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.measure.soak import Soaker
-from pytest_nfvperf.measure.soak_load import find_loads
+from pytest_nfvperf.measure.soak import Soaker, find_loads
+from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError
 from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
@@ -64,7 +64,6 @@ from pytest_nfvperf.model.traffic.trial import (
     Direction,
     TrialSpec,
 )
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 from pytest_nfvperf.session.slas import figures_by_subject

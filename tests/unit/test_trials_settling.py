@@ -8,10 +8,11 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.loss_rig import Silent
 from tests.unit.test_search_algorithms import VirtualClock

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import (
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.windows import (
     MOST_LISTED,
     WindowState,
     disturbances,

@@ -14,6 +14,7 @@ from pytest_nfvperf.measure.comparison_fields import block_ratios
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.measure.outcome import Cost, Reading
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
@@ -22,7 +23,6 @@ from pytest_nfvperf.model.topology.parts import endpoint, path
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 CAPACITY, CEILING = 4e6, 9e6

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import (
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.windows import (
     ASKED_LATEST_NS,
     FULL_SPEED,
     LONGEST_WAIT_NS,

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.net.cabling import interface_of
 from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, InvalidReason, NicCounts, Reason, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MIN_MTU = 68
@@ -185,29 +186,6 @@ def carrier_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list
         for name, count in before.items()
         if after.get(name, count) > count
     ]
-
-
-def tester_drop_reasons(counts: DirectionCounts, nics: Mapping[str, NicCounts]) -> Iterator[InvalidReason]:
-    """Reasons against a trial in which frames are missing that the generator's own NICs may have lost.
-
-    ``nics``: by port; those without counters are not among them. Frames that a NIC lost while none of the trial's is
-    missing were others'.
-    """
-    tx, rx = counts.direction.tx, counts.direction.rx
-    found = {f"{tx} tx_errors": nics[tx].tx_errors or 0} if tx in nics else {}
-    if rx in nics:
-        found |= {f"{rx} {name}": count for name, count in nics[rx].counted.items() if name != "tx_errors"}
-    lost = [f"{name} {count}" for name, count in found.items() if count > 0]
-    fell = [f"{name} by {-count}" for name, count in found.items() if count < 0]
-    if fell:
-        yield InvalidReason(Reason.COUNTER_WENT_BACK, f"the generator's own counters fell: {', '.join(fell)}")
-    missing = counts.sent - counts.received
-    if lost and missing > 0:
-        yield InvalidReason(
-            Reason.TESTER_DROPS,
-            f"{counts.direction}: the generator's own NIC lost frames ({', '.join(lost)}), {missing} are missing: "
-            "send less, or give the generator more descriptors or CPUs of its own",
-        )
 
 
 def _known(ports: Mapping[str, GeneratorPort]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.measure.ledger import spread
 from pytest_nfvperf.model.measure.streams import (
@@ -25,16 +26,7 @@ from pytest_nfvperf.model.measure.streams import (
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, shares
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-    counts_by_class,
-)
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec, counts_by_class
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.ports.streams import StreamEnd

@@ -24,22 +24,14 @@ from pytest_nfvperf.adapters.generators.frames import (
     program_of,
 )
 from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.frame_program import frames_of_program
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-    counts_by_class,
-)
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec, counts_by_class
 from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
 _PRIORITY = 1

@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.disturbance.cpu_distance import Bands, Distance, find_bands
 from pytest_nfvperf.model.errors import GeneratorError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     Choice,
@@ -26,7 +27,6 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
 )
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.model.traffic.cpu_placement import Bands, Distance, find_bands
 
 NAME = "CPU distance"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
-from pytest_nfvperf.adapters.generators.streams.iperf3 import find_iperf3
+from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
 from pytest_nfvperf.adapters.host.cpu_account import cpu_quota
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages

@@ -20,6 +20,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare, share_of_nodes
@@ -41,7 +42,6 @@ from pytest_nfvperf.model.testbed.testbed import (
 )
 from pytest_nfvperf.model.topology.links import overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
-from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import (
     Attachment,
     Collector,

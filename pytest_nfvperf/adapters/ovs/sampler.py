@@ -17,9 +17,9 @@ from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, Ovs
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
-from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import SamplerReading
 
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")

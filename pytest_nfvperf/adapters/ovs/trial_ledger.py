@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.ovs.counters import (
     TX_REASONS,
     UPCALL_DROPS,
 )
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.ledger import (
     MISDIRECTED,
     TESTER_DROPS,
@@ -36,7 +37,7 @@ from pytest_nfvperf.model.measure.ledger import (
 from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_taken, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, TrialResult, VnfCounts, sum_of_classes
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, VnfCounts, sum_of_classes
 
 Deltas = Mapping[str, int]
 """By how much counters rose in a trial, by name: see ``OvsCollector`` and ``kernel_counters``."""

@@ -113,7 +113,7 @@ def search_chart(
     points: dict[tuple[str, str, str], list[tuple[int, str, TrialData]]] = {}
     for number, (trial_id, trial) in enumerate(trials, 1):
         phase = next((name for name in _PHASES if name in trial.result.spec.purpose), "search")
-        loss = trial.judged.loss_ratio
+        loss = trial.judgement.counted.loss_ratio
         if not trial.result.valid or loss is None:
             points.setdefault((_INVALID, MUTED, ""), []).append((number, trial_id, trial))
         else:
@@ -129,7 +129,7 @@ def search_chart(
     if any(one.levels for one in series):
         counted = (
             "lost frames, undisturbed windows"
-            if any(t.judged_windows is not None for _, t in trials)
+            if any(t.judgement.windows is not None for _, t in trials)
             else "lost frames"
         )
         scale = Scale(counted, [colour for _, _, colour in _LOSSES[1:]])
@@ -173,7 +173,7 @@ def limit_fps(verdict: Verdict, outcome: Outcome) -> float | None:
 
 def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> ChartSeries:
     def hover(trial_id: str, trial: TrialData) -> str:
-        result, judged = trial.result, trial.judged
+        result, judged = trial.result, trial.judgement.counted
         load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
         found = f"{judged.lost:,} of {judged.offered:,} lost ({format_ratio(judged.loss_ratio)})"
         if not result.valid:
@@ -181,7 +181,7 @@ def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[in
         return f"{trial_id}, {result.spec.purpose}<br>{load}<br>{found}"
 
     trials = [trial for _, _, trial in members]
-    levels = [] if name in {_INVALID, "no loss"} else [trial.judged.loss_ratio or 0.0 for trial in trials]
+    levels = [] if name in {_INVALID, "no loss"} else [trial.judgement.counted.loss_ratio or 0.0 for trial in trials]
     return ChartSeries(
         name,
         [number for number, _, _ in members],

@@ -39,7 +39,6 @@ from pytest_nfvperf.model.display import (
 )
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
 from pytest_nfvperf.model.evidence.records import plain
-from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
 from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Verdict, worst
@@ -119,7 +118,7 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
         "style": style(),
         "conclusion": conclusion,
         "head_style": head_style(conclusion),
-        "machine": rig_condition_of(run.trials.values()),
+        "machine": run.machine.did,
         "run": run,
         "data": data,
         "conditions": [] if data is None else [*facts(run, data), *_conditions(data.fingerprint)],

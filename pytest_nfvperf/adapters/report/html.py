@@ -42,7 +42,6 @@ from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, subject_badge
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
-from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -235,7 +234,7 @@ def _context(
         "closest": closest(pages),
         "page_of": page_of,
         "testbeds": run.testbeds(),
-        "machine": rig_condition_of(run.trials.values()),
+        "machine": run.machine.did,
         "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
         "suites": suites,
         "rows": _result_rows(pages),

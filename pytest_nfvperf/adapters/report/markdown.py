@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, vers
 from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
 from pytest_nfvperf.model.display import MISSING, visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
-from pytest_nfvperf.model.evidence.rig_condition import Grade, rig_condition_of
+from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.measure.compare import Word
 
 MOST_BYTES = 1_000_000
@@ -65,7 +65,7 @@ def _facts(run: RunEvidence) -> list[str]:
     dut = [("DUT", f"{versions_text(data.dut)}, {data.dut.kind} datapath")] if data.dut is not None else []
     cpu = data.fingerprint.get("cpu_model")
     machine = [("machine", f"{cpu}, kernel {data.fingerprint.get('kernel', 'unknown')}")] if cpu else []
-    did = rig_condition_of(run.trials.values())
+    did = run.machine.did
     rig = [f"- {escaped(str(did))}"] if did is not None else []
     left = [("not selected", line.partition(": ")[2]) for line in not_for_testbed_lines(run.not_for_testbed)]
     listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine, *left]

@@ -176,14 +176,15 @@ def _outcome_page(
     goals = []
     for goal in outcome.goals:
         confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
-        proof = "" if confirmed is None else proven_loss(confirmed.judged.lost, confirmed.judged.offered)
+        counted = None if confirmed is None else confirmed.judgement.counted
+        proof = "" if counted is None else proven_loss(counted.lost, counted.offered)
         goals.append((goal, goal_figures(outcome, goal.goal.name), proof))
     pictures = {
         kind: None if chart is None else charts.add(chart, f"{name} {kind}", f"{kind} of {name}")
         for kind, chart in outcome_charts(outcome, trials, verdicts).items()
     }
     # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
-    lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judged.lost > 0 and t.ledger is not None]
+    lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judgement.counted.lost > 0 and t.ledger]
     lightest = min(lossy, key=lambda item: loss_sort_key(item[1].result.spec), default=None)
     return OutcomePage(
         outcome=outcome,

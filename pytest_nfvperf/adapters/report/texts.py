@@ -236,9 +236,10 @@ def trial_line(trial: TrialData) -> str:
     load = f"{format_load(result.spec.load_fps, trial.offered_load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
-    lost, windows = trial.judged.lost, trial.judged_windows
-    line = f"{result.spec.purpose}: {load}, {format_count(lost, '')} of {format_count(trial.judged.offered, '')} lost"
-    line += f" ({format_ratio(trial.judged.loss_ratio)})"
+    counted, windows = trial.judgement.counted, trial.judgement.windows
+    lost = counted.lost
+    line = f"{result.spec.purpose}: {load}, {format_count(lost, '')} of {format_count(counted.offered, '')} lost"
+    line += f" ({format_ratio(counted.loss_ratio)})"
     if windows is None:
         return line
     share = f"{windows.windows / windows.of:.0%} of it"

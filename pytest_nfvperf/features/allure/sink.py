@@ -220,10 +220,10 @@ def _trial_status(trial: TrialData) -> tuple[str, str]:
         return Status.SKIPPED, "a warm-up counts for nothing"
     if spec.saturating:
         return Status.PASSED, ""
-    if trial.judged.loss_ratio is None:
+    if trial.judgement.counted.loss_ratio is None:
         return Status.UNKNOWN, "nothing was offered"
     # No message for a loss, which the title states: Allure 3 opens each failed step, and calls a message an error.
-    return (Status.PASSED if trial.judged.loss_ratio <= (spec.give_up_loss or 0.0) else Status.FAILED), ""
+    return (Status.PASSED if trial.judgement.counted.loss_ratio <= (spec.give_up_loss or 0.0) else Status.FAILED), ""
 
 
 def _outcome_title(outcome: Outcome) -> str:

@@ -132,8 +132,8 @@ _TRIAL = (
     _of("received", "int", "distinct frames received", lambda t: t.result.received),
     _of("lost", "int", "offered less received", lambda t: t.result.lost),
     _of("loss_ratio", "float", "lost / offered", lambda t: t.result.loss_ratio),
-    _of("own_offered", "int", "offered in undisturbed windows, or all", lambda t: t.judged.offered),
-    _of("own_lost", "int", "of these lost, which is what a search is judged by", lambda t: t.judged.lost),
+    _of("own_offered", "int", "offered in undisturbed windows, or all", lambda t: t.judgement.counted.offered),
+    _of("own_lost", "int", "of these lost, which is what a search is judged by", lambda t: t.judgement.counted.lost),
     _part("unexplained", "int", "lost frames that no counter explains", "ledger", "unaccounted"),
     _part(
         "of_others", "int", "frames in the counters that are not of the trial, or counted twice", "ledger", "foreign"

@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeHosts
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
@@ -21,7 +22,6 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
 from pytest_nfvperf.model.topology.topology import Topology, node_topology
-from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector
 
 

@@ -18,14 +18,14 @@ from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
-from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import repeat_until_valid
+from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
 from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Bound, Samples
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Arrivals, TrialSpec
 
 RATE_FPS = 100_000
 """A frame each 10 us: a hundred times finer than convergence times are reported."""

@@ -78,7 +78,7 @@ class LiveBgpPath:
 
     Attributes:
         started_s: when they were started, on the clock of ``now_s``.
-        name: of the session, for reports (measure.session_watch).
+        name: of the session, for reports (measure.measurer).
     """
 
     def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:

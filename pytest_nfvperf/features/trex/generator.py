@@ -21,12 +21,13 @@ from pytest_nfvperf.features.trex.child import ChildOptions, connect, explain_re
 from pytest_nfvperf.features.trex.server import port_mac
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
 from pytest_nfvperf.features.trex.trial_results import longest_trial, trial_result
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0

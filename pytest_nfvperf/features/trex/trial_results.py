@@ -12,17 +12,16 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.checks import link_reasons
 from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.features.trex.stream_plan import TrexPort
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
+from pytest_nfvperf.model.disturbance.validity import tester_drop_reasons
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
-    InvalidReason,
     NicCounts,
-    Reason,
     RigHealth,
-    TrialResult,
     TrialSpec,
     counts_by_class,
 )
@@ -116,6 +115,7 @@ def trial_result(
             f"{answer['cpu_percent']:.0f} %) cannot send that fast"
         )
         reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
+    nics = {name: _nic(name, answer["ports"][str(port.number)]) for name, port in ports.items()}
     max_unsent_ratio = _MAX_UNSENT_RATIO_SATURATING if spec.saturating else _MAX_UNSENT_RATIO
     for at, count in enumerate(counts):
         own = [index for index, one in enumerate(sent) if one.direction == at]
@@ -123,13 +123,15 @@ def trial_result(
         fell = _fallen(count.direction, [pair for index in own for pair in by_sent[index]], answer, ports)
         rx = answer["ports"][str(ports[count.direction.rx].number)]
         reasons += _reasons(count, max_unsent_ratio, lost, rx, fell)
+        if not fell:
+            reasons += tester_drop_reasons(count, nics)
     return TrialResult(
         spec=spec,
         counts=counts,
         health=RigHealth(busy_ratio=answer["cpu_percent"] / 100),
         invalid=tuple(reasons),
         classes=classes,
-        nics=tuple(_nic(name, answer["ports"][str(port.number)]) for name, port in ports.items()),
+        nics=tuple(nics.values()),
     )
 
 
@@ -270,16 +272,6 @@ def _reasons(
             Reason.UNSENT,
             f"{counts.direction}: {counts.skipped} of {counts.intended} frames "
             f"({counts.skipped / counts.intended:.2%}) were not sent{why}, limit {max_unsent_ratio:.2%}",
-        )
-    if rx["ierrors"] and counts.lost > 0:
-        yield InvalidReason(
-            Reason.TESTER_DROPS,
-            f"{counts.direction}: TRex dropped {rx['ierrors']} frames that had arrived (ierrors), "
-            f"{counts.lost} are missing",
-        )
-    if counts.received > counts.sent:
-        yield InvalidReason(
-            Reason.MORE_RECEIVED_THAN_SENT, f"{counts.direction}: sent {counts.sent}, received {counts.received}"
         )
     arrived = rx["ipackets"]
     if fell or min(counts.sent, counts.received) < 0:

@@ -19,15 +19,14 @@ from pytest_nfvperf.adapters.generators.packet_socket import (
 from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
-    Reason,
     RigHealth,
-    TrialResult,
     TrialSpec,
     counts_by_class,
     sum_of_classes,
@@ -40,16 +39,6 @@ BURST_FRAMES = 32
 _AT_ONCE_FPS = 100_000_000
 _TRIES = 5
 _LEARN_S, _LEARN_RESIDUAL_S = 2.0, 0.05
-_PACING_REASONS = {
-    Reason.SKIPPED_FRAMES,
-    Reason.FELL_BEHIND,
-    Reason.LATE_POLL,
-    Reason.BURST,
-    Reason.STRETCHED_TIME,
-    Reason.DUT_CPU_STOLEN,
-    Reason.CPU_MOVED,
-}
-"""Reasons that concern when frames were sent. They invalidate nothing in virtual time, which has no rates."""
 _RING_DEVICE = "net_virtio_user,"
 VIRTUAL_TESTBED = Testbed(
     name="virtual-time",
@@ -137,13 +126,9 @@ class CountedBursts:
             for stream, found in zip(sent, results, strict=True)
         ]
         counts, classes = counts_by_class(sent, each)
-        invalid = tuple(
-            reason
-            for found in results
-            for result in found
-            for reason in result.invalid
-            if reason.code not in _PACING_REASONS
-        )
+        # When frames were sent invalidates nothing in virtual time, which has no rates.
+        each_result = (result for found in results for result in found)
+        invalid = tuple(reason for result in each_result for reason in result.invalid if not reason.counts_hold)
         return TrialResult(spec, counts, RigHealth(), invalid, classes=classes), tuple(bursts)
 
     def _burst(

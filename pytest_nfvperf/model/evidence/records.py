@@ -15,6 +15,14 @@ from enum import Enum, StrEnum
 from typing import Any, Self
 
 from pytest_nfvperf.model.display import storable
+from pytest_nfvperf.model.disturbance.trial import TrialJudgement, TrialResult
+from pytest_nfvperf.model.disturbance.windows import (
+    LISTED_OF_STEPS,
+    MOST_LISTED,
+    Disturbance,
+    SelectedWindows,
+    disturbances,
+)
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.ledger import Ledger
@@ -27,14 +35,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut,
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, compact_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
-from pytest_nfvperf.model.traffic.windows import (
-    LISTED_OF_STEPS,
-    MOST_LISTED,
-    Disturbance,
-    SelectedWindows,
-    disturbances,
-)
+from pytest_nfvperf.model.traffic.trial import DirectionCounts
 
 SCHEMA_VERSION = 3
 """Of evidence and of ``comparison.json``. It rises when a key is renamed or goes, not when one is added."""
@@ -161,21 +162,16 @@ class TrialData:
     running: SelectedWindows | None = None
 
     @property
-    def judged_windows(self) -> SelectedWindows | None:
-        """As TrialResult's, which needs windows that most records no longer have; None: the whole trial is judged."""
-        return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else self.running
-
-    @property
-    def judged(self) -> SelectedWindows | TrialResult:
-        """Its ``offered``, ``lost`` and ``loss_ratio`` are the DUT's own, by which a search judges the load."""
-        return self.judged_windows or self.result
+    def judgement(self) -> TrialJudgement:
+        """As TrialResult's, of which most records keep the sums of windows only; so ``doubt`` is not known."""
+        return TrialJudgement(self.result, self.undisturbed, self.running)
 
     @property
     def offered_load_fps(self) -> float:
         """The load that the DUT was asked to take in what is judged, frames/s per direction."""
         load_fps = self.result.spec.load_fps
-        if self.judged_windows is not None:
-            return load_fps * (1 - self.judged_windows.skipped_ratio)
+        if (windows := self.judgement.windows) is not None:
+            return load_fps * (1 - windows.skipped_ratio)
         return load_fps * self.result.offered / self.result.intended if self.result.intended else 0.0
 
 
@@ -524,12 +520,12 @@ def trial_data(
     if result.spec.saturating and not is_step:
         return data
     # There are many windows, and a search is judged by their sums: keep those instead.
-    undisturbed, most = result.undisturbed, LISTED_OF_STEPS if is_step else MOST_LISTED
+    judgement, most = result.judgement, LISTED_OF_STEPS if is_step else MOST_LISTED
     return replace(
         data,
         result=replace(data.result, windows=None),
-        undisturbed=undisturbed,
-        running=result.running if undisturbed is None or not undisturbed.enough else None,
+        undisturbed=judgement.undisturbed,
+        running=judgement.running,
         disturbances=() if result.windows is None else disturbances(result.windows, result.due_s, result.lost, most),
     )
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_count, format_ns
+from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance, ObservedBands, observed_bands
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.windows import WindowState, disturbances
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance, ObservedBands, observed_bands
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import WindowState, disturbances
 
 QUIET_SHARE = 0.9
 """On a quiet rig at least this share of trials ran on near CPUs, and of windows was undisturbed."""
@@ -96,7 +95,7 @@ class RigLog:
         result = trial.result
         if result.placement is not None:
             self._placed.append(result.placement)
-        found = trial.undisturbed or result.undisturbed  # saturating trials have the windows themselves
+        found = trial.undisturbed or result.judgement.undisturbed  # saturating trials have the windows themselves
         if found is not None:
             self._looked = True
             self._windows, self._of = self._windows + found.windows, self._of + found.of
@@ -115,10 +114,3 @@ class RigLog:
             return None
         mostly = tuple(sorted(self._times, key=lambda state: -self._times[state])[:MOST_NAMED])
         return RigCondition(bands, self._windows, self._of, mostly)
-
-
-def rig_condition_of(trials: Iterable[TrialData]) -> RigCondition | None:
-    log = RigLog()
-    for trial in trials:
-        log.add(trial)
-    return log.did

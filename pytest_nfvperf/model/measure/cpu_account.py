@@ -11,13 +11,6 @@ from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 
-LEAST_WAIT_NS = 100_000
-"""During a shorter wait of a PMD for its CPU any ring holds all frames, so it explains no loss. Waits are measured to
-some 50 us."""
-
-WAIT_SLACK = 1.5
-"""A stall costs more than its own length, because the PMD then has to empty the queue, too."""
-
 LABEL, SHARED, SHORT_TURNS, OWN = "node_cpus", "shared", "short-turns", "own"
 """Label of subjects with several nodes. With short turns rings hold the frames of a turn, so ratios of rates show what
 frames cost. With the kernel's turns of milliseconds they show how large the rings are."""

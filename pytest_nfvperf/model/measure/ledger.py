@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 MISDIRECTED = "misdirected"
 """Reason of frames that came out of the DUT at a port to which none of their directions leads."""
@@ -233,6 +234,12 @@ class Ledger:
         return self.offered - self.received
 
     @property
+    def ends(self) -> list[tuple[str, int, int, int]]:
+        """Of each direction: frames offered, those that the DUT's last port sent, and those that the generator got."""
+        whole = (each for each in self.paths if len(each.hops) > 1 and each.hops[-1].kind is HopKind.GENERATOR)
+        return [(each.direction, each.offered, each.hops[-1].entered, each.received) for each in whole]
+
+    @property
     def foreign(self) -> int:
         """Counted frames that are not the trial's: frames of others, or drops that were counted twice."""
         return sum(path.foreign_joined for path in self.paths) if self.paths else max(0, -self.unexplained)
@@ -283,6 +290,13 @@ def with_classes(ledger: Ledger, result: TrialResult) -> Ledger:
         for count in each.counts
     )
     return replace(ledger, classes=tuple(frames))
+
+
+def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:
+    """Deltas of all sources, and their sums over nodes. Snapshots are paired by source."""
+    later = {snapshot.source: snapshot for snapshot in after}
+    found = [delta for early in before if early.source in later for delta in deltas(early, later[early.source])]
+    return (*found, *sums(found, nodes_of(before)))
 
 
 def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelta, ...]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_ratio, format_value
+from pytest_nfvperf.model.disturbance.windows import Paced
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.statistics import Bound, Relative, Samples, Slope, rule_of_three, two_bands
-from pytest_nfvperf.model.traffic.windows import Paced
 
 _QUEUE_COUNTER = re.compile(r"(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
 """DPDK's name of the frames that a receive queue took, behind the port's."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import AttributedInterval
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, LossyInterval, Soak
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import WindowState, lost_by_window, reaching
 
 TIME = "t"
 """The column of each row's end, s since the first frame was due."""
@@ -116,6 +113,11 @@ class SoakTable:
         values = (self._values[name][row] for name in self.matching(suffix) for row in chosen)
         return math.fsum(value for value in values if not math.isnan(value))
 
+    def times_s(self, row: int) -> tuple[float, float]:
+        """When a row's interval began and ended."""
+        end_s = self.column(TIME)[row]
+        return end_s - self.span_s(row), end_s
+
     def span_s(self, row: int) -> float:
         times = self._values[TIME]
         return times[row] - (times[row - 1] if row else 0.0)
@@ -139,60 +141,6 @@ def fitting_interval_s(duration_s: float, wanted_s: float, columns: int) -> floa
     """The wanted interval, or the shortest multiple of it with which all rows stay below MOST_BYTES."""
     factor = max(1, math.ceil(duration_s / wanted_s * row_bytes(columns) / MOST_BYTES))
     return wanted_s * factor
-
-
-@dataclass(frozen=True, slots=True)
-class AttributedInterval:
-    """Whose loss an interval of a soak had, by the windows in it.
-
-    Attributes:
-        lost: frames lost in undisturbed windows: the DUT's own.
-        disturbed_lost: frames lost in the others.
-        disturbed: why nobody can tell whose loss it was; "" if nothing was lost, or enough of it was undisturbed.
-    """
-
-    lost: int
-    disturbed_lost: int
-    disturbed: str = ""
-
-    @property
-    def all_lost(self) -> int:
-        return self.lost + self.disturbed_lost
-
-
-def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, AttributedInterval]:
-    windows, distance, moved = result.windows, result.placement, ""
-    if windows is None:
-        return {}
-    if distance is not None and distance.moved:
-        moved = (
-            f"the host moved a CPU during the soak (a cache line's round trip took {distance.before_ns} ns before it "
-            f"and {distance.after_ns} ns after), so nobody can tell whose loss it was"
-        )
-    states = reaching(windows.states(result.due_s))
-    losses = lost_by_window(windows, result.due_s, result.lost)
-    length_s, found = windows.length_ns / 1e9, {}
-    for row, end_s in enumerate(table.column(TIME)):
-        # The last interval ends a little later than the last window, which has what is lost after it.
-        first, last = round((end_s - table.span_s(row)) / length_s), min(round(end_s / length_s), len(states))
-        if first < last:
-            one = _attributed(states[first:last], losses[first:last])
-            if moved and one.lost:  # the CPUs may have been far apart by then
-                one = AttributedInterval(0, one.lost + one.disturbed_lost, moved)
-            found[row] = one
-    return found
-
-
-def _attributed(states: Sequence[WindowState], losses: Sequence[int]) -> AttributedInterval:
-    alone = [state is WindowState.ALONE for state in states]
-    own = sum(lost for lost, undisturbed in zip(losses, alone, strict=True) if undisturbed)
-    elsewhere = sum(losses) - own
-    if not sum(losses) or sum(alone) >= POLICY.undisturbed_to_judge * len(states):
-        return AttributedInterval(own, elsewhere)
-    (usual, _), *_ = Counter(state for state in states if state is not WindowState.ALONE).most_common(1)
-    share = sum(alone) / len(states)
-    why = f"{share:.0%} of it was undisturbed ({usual}), too little to tell whose loss it was"
-    return AttributedInterval(own, elsewhere, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +192,11 @@ def summarise(
         disturbed_lost=sum(attributed[row].disturbed_lost for row in valid if row in attributed),
         skipped=_frames(table, (".skipped",), range(len(table))),
         disturbed=tuple(
-            DisturbedInterval(*_times(table, row), reason, _lost(table, row))
+            DisturbedInterval(*table.times_s(row), reason, _lost(table, row))
             for row, reason in list(disturbed.items())[:MOST_NAMED]
         ),
         disturbed_count=len(disturbed),
-        lossy=tuple(LossyInterval(*_times(table, row), own[row]) for row in lossy[:MOST_NAMED]),
+        lossy=tuple(LossyInterval(*table.times_s(row), own[row]) for row in lossy[:MOST_NAMED]),
         lossy_count=len(lossy),
         gaps=tuple(all_gaps[:MOST_NAMED]),
         gap_count=len(all_gaps),
@@ -266,11 +214,6 @@ def summarise(
 
 def _frames(table: SoakTable, suffixes: Sequence[str], rows: Iterable[int]) -> int:
     return round(sum(table.total(suffix, rows) for suffix in suffixes))
-
-
-def _times(table: SoakTable, row: int) -> tuple[float, float]:
-    end = table.column(TIME)[row]
-    return end - table.span_s(row), end
 
 
 def _lost(table: SoakTable, row: int) -> int:
@@ -302,8 +245,8 @@ def _waited_for_cpu(table: SoakTable, row: int, plan: SoakPlan) -> str:
     around = range(max(0, row - 1), min(len(table), row + 2))
     waited_ns = math.fsum(value for at in around if not math.isnan(value := table.column(PMD_WAIT)[at]))
     lost = sum(max(0, _lost(table, at)) for at in around)
-    explained = plan.load_fps * plan.directions * waited_ns / 1e9 * WAIT_SLACK
-    if waited_ns < LEAST_WAIT_NS or lost > explained:
+    explained = plan.load_fps * plan.directions * waited_ns / 1e9 * POLICY.wait_slack
+    if waited_ns < POLICY.least_wait_ns or lost > explained:
         return ""
     return f"the host kept PMD threads off their CPU for {waited_ns / 1e6:.2f} ms, which explains {lost} lost frames"
 
@@ -317,7 +260,7 @@ def _late_intervals(table: SoakTable, plan: SoakPlan) -> Iterator[Gap]:
         reason = ""
         if absent_s >= (span_s - plan.interval_s) / 2:
             reason = f"the generator was not running for {absent_s:.1f} s of it"
-        yield Gap("generator", *_times(table, row), reason)
+        yield Gap("generator", *table.times_s(row), reason)
 
 
 def _flaps(table: SoakTable) -> Iterator[Flap]:

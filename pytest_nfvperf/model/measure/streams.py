@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Literal, TypeVar
 
 from pytest_nfvperf.model.arguments import FIGURE, INTEGER, NAME, TEXT, checked, optional, several
+from pytest_nfvperf.model.disturbance.trial import InvalidReason
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.model.traffic.trial import InvalidReason
 
 CONNECTS = (10, 25_000)
 """Enough for a percentile; fewer than a client's ports (28,232 by the kernel's default), so none is used twice."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.display import cpu_list
-from pytest_nfvperf.model.traffic.cpu_placement import APART, Bands, Distance
+from pytest_nfvperf.model.disturbance.cpu_distance import APART, Bands, Distance
 
 MOST_TRIED = 8
 """Other CPUs that are tried: whoever polls there is interrupted for up to a millisecond."""

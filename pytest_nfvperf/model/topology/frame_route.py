@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.links import Patch, Underlay, encapsulation_bytes, overlays, shortest
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, TrialResult
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts
 
 
 @dataclass(frozen=True, slots=True)

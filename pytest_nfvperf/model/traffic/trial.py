@@ -15,14 +15,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
-from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import SelectedWindows, Windows, select_windows
 
 SCHEDULED = "from the scheduled send time"
 _LATENCY_ORIGINS = {"trex": "from the actual send time (TRex knows no other)"}
@@ -105,61 +100,6 @@ def reversals(directions: Sequence[Direction]) -> list[bool]:
     return [(rx, tx) in pairs[:at] for at, (tx, rx) in enumerate(pairs)]
 
 
-class Reason(StrEnum):
-    """Why a trial says nothing about the DUT. These codes are stable; details are in ``InvalidReason``."""
-
-    SKIPPED_FRAMES = "skipped_frames"
-    FELL_BEHIND = "fell_behind"
-    LATE_POLL = "late_poll"
-    BURST = "burst"
-    UNSENT = "unsent"
-    MORE_RECEIVED_THAN_SENT = "more_received_than_sent"
-    FOREIGN_FRAMES = "foreign_frames"
-    COUNTER_WENT_BACK = "counter_went_back"
-    CORRUPT_FRAMES = "corrupt_frames"
-    DUT_CPU_STOLEN = "dut_cpu_stolen"
-    CPU_MOVED = "cpu_moved"
-    GENERATOR_DIED = "generator_died"
-    LINK_DOWN = "link_down"
-    STRETCHED_TIME = "stretched_time"
-    TESTER_DROPS = "tester_drops"
-    IMPOSSIBLE_COUNTS = "impossible_counts"
-    SUSPENDED = "suspended"
-
-
-class Doubt(StrEnum):
-    """Why a valid trial is inconclusive: nobody can tell what the DUT loses at its load."""
-
-    WHOSE_LOSS = "frames were lost, and too little of it was undisturbed to tell whose loss that was"
-    GIVEN_UP = "it was given up for a loss that turned out not to be the DUT's, and is too short to confirm the load"
-    SHORT_OF_LOAD = "the generator did not offer its load"
-
-
-@dataclass(frozen=True, slots=True)
-class InvalidReason:
-    code: Reason
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.detail}"
-
-
-_LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
-
-_OF_DISTURBANCE = {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.UNSENT}
-_OF_DISTURBANCE |= {Reason.LATE_POLL, Reason.DUT_CPU_STOLEN, Reason.CPU_MOVED}
-
-
-def only_disturbed(invalid: Iterable[InvalidReason]) -> bool:
-    """True if the counts are right, and only the load, or what the machine did, was not as it should be."""
-    return all(reason.code in _OF_DISTURBANCE for reason in invalid)
-
-
-def load_too_high(invalid: Iterable[InvalidReason]) -> bool:
-    """True if the load itself made a trial invalid. Unlike after a preemption, retrying at that load will not help."""
-    return any(reason.code in _LOAD_TOO_HIGH for reason in invalid)
-
-
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """When the frames that arrived were due, by their sequence numbers and load: ns from the trial's start.
@@ -239,19 +179,23 @@ class DirectionCounts:
         return self.offered - self.received
 
 
-@dataclass(frozen=True, slots=True)
-class ClassCounts:
-    """Counts of one class of a mix, of each direction in which it is sent.
+class CountedFrames:
+    """Sums over ``counts``."""
 
-    ``foreign`` is the receiving port's, so all classes have the same there.
-    """
-
-    name: str
+    __slots__ = ()
     counts: tuple[DirectionCounts, ...]
+
+    @property
+    def intended(self) -> int:
+        return sum(each.intended for each in self.counts)
 
     @property
     def offered(self) -> int:
         return sum(each.offered for each in self.counts)
+
+    @property
+    def sent(self) -> int:
+        return sum(each.sent for each in self.counts)
 
     @property
     def received(self) -> int:
@@ -259,7 +203,19 @@ class ClassCounts:
 
     @property
     def lost(self) -> int:
+        """Offered - received; may be below 0."""
         return self.offered - self.received
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCounts(CountedFrames):
+    """Counts of one class of a mix, of each direction in which it is sent.
+
+    ``foreign`` is the receiving port's, so all classes have the same there.
+    """
+
+    name: str
+    counts: tuple[DirectionCounts, ...]
 
     @property
     def offered_share(self) -> float:
@@ -433,202 +389,6 @@ class MonitorCounts:
     @property
     def copies(self) -> int:
         return self.received + self.duplicated
-
-
-@dataclass(frozen=True, slots=True)
-class TrialResult:
-    """What a trial did. Counts are of all directions, rates per direction.
-
-    A Generator builds it; the trial runner may add reasons.
-
-    Attributes:
-        vnfs: counts of the VNFs that the generator itself runs.
-        monitors: counts of its monitors, without those of 0.
-        started_ns: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None if unknown.
-        given_up: ended early by the spec's ``give_up_loss``; ``intended`` counts the frames due until then.
-        placement: how far apart the CPUs of generator and DUT were; None if unknown.
-        windows: counts by short windows, if the spec requests them; None if the engine has none.
-        classes: counts of each class of a mix, which add up to ``counts``.
-        nics: what the NICs of the generator's ports lost; none for ports that have no counters of their own.
-    """
-
-    spec: TrialSpec
-    counts: tuple[DirectionCounts, ...]
-    health: RigHealth
-    invalid: tuple[InvalidReason, ...] = ()
-    vnfs: tuple[VnfCounts, ...] = ()
-    monitors: tuple[MonitorCounts, ...] = ()
-    started_ns: int | None = None
-    given_up: bool = False
-    placement: CpuDistance | None = None
-    windows: Windows | None = None
-    classes: tuple[ClassCounts, ...] = ()
-    nics: tuple[NicCounts, ...] = ()
-
-    def of_class(self, name: str) -> TrialResult:
-        """The counts of one class, judged over the whole trial: windows do not tell classes apart.
-
-        ConfigError if the engine does not count it.
-        """
-        found = next((each.counts for each in self.classes if each.name == name), None)
-        if found is None:
-            raise ConfigError(
-                f"the generator does not count class {name!r}: send it by itself, or use another generator"
-            )
-        return replace(self, counts=found, windows=None)
-
-    @property
-    def due_s(self) -> float:
-        """How long frames were due: the spec's duration, or less if it was given up."""
-        if not self.given_up:
-            return self.spec.duration_s
-        return max(counts.intended for counts in self.counts) / self.spec.load_fps
-
-    @property
-    def valid(self) -> bool:
-        return not self.invalid
-
-    @property
-    def intended(self) -> int:
-        return sum(c.intended for c in self.counts)
-
-    @property
-    def offered(self) -> int:
-        return sum(c.offered for c in self.counts)
-
-    @property
-    def sent(self) -> int:
-        return sum(c.sent for c in self.counts)
-
-    @property
-    def received(self) -> int:
-        return sum(c.received for c in self.counts)
-
-    @property
-    def lost(self) -> int:
-        """Offered - received; may be below 0."""
-        return sum(c.lost for c in self.counts)
-
-    @property
-    def loss_ratio(self) -> float | None:
-        """Lost / offered; None if nothing was offered."""
-        return self.lost / self.offered if self.offered else None
-
-    @property
-    def undisturbed(self) -> SelectedWindows | None:
-        """Counts of the undisturbed windows; None without windows, or if the trial was shorter than one."""
-        return self._selected_windows(slowed=False)
-
-    @property
-    def running(self) -> SelectedWindows | None:
-        """Counts of the windows in which no CPU was taken away; None if they refute the load, or are too few.
-
-        A load that the DUT sustains on shared cores it sustains on cores of its own, too. The windows refute the load
-        if they lost more than ``spec.give_up_loss``, or anything if that is None.
-        """
-        found = self._selected_windows(slowed=True)
-        if found is None or not found.enough or (found.loss_ratio or 0.0) > (self.spec.give_up_loss or 0.0):
-            return None
-        return found
-
-    def _selected_windows(self, *, slowed: bool) -> SelectedWindows | None:
-        if self.windows is None or not self.windows.within(self.due_s):
-            return None
-        return select_windows(self.windows, self.due_s, self.lost, slowed=slowed)
-
-    @property
-    def judged_windows(self) -> SelectedWindows | None:
-        """The undisturbed windows if they are enough, else ``running``. None: the whole trial is judged."""
-        found = self.undisturbed
-        return found if found is not None and found.enough else self.running
-
-    @property
-    def offered_share(self) -> float:
-        """Share of the due frames that were offered over the trial, 0..1, in the direction and class with the smallest.
-
-        A DUT has memory: in each pause of the generator buckets fill and queues drain. So windows between pauses do not
-        show that it sustains their load.
-        """
-        return min([least_offered_share(self.counts), *(each.offered_share for each in self.classes)])
-
-    @property
-    def judged_share(self) -> float:
-        """Share of the due frames that were offered in the judged windows: what a search goes by until it confirms."""
-        judged = self.judged_windows
-        return self.offered_share if judged is None else 1 - judged.skipped_ratio
-
-    @property
-    def sustained_load(self) -> bool:
-        """True if the generator sustained the load, so figures belong to it. Saturating trials need not."""
-        return self.spec.saturating or self.offered_share >= 1 - POLICY.most_not_offered
-
-    @property
-    def own_lost(self) -> int:
-        """Frames that the DUT itself lost in the ``judged_windows``, or in the whole trial."""
-        return (self.judged_windows or self).lost
-
-    @property
-    def own_loss_ratio(self) -> float | None:
-        return (self.judged_windows or self).loss_ratio
-
-    @property
-    def assumed_loss_ratio(self) -> float:
-        """``own_loss_ratio`` for a search: a trial that offered nothing counts as all lost."""
-        ratio = self.own_loss_ratio
-        return 1.0 if ratio is None else ratio
-
-    @property
-    def doubt(self) -> Doubt | None:
-        """Why a valid trial does not show what the DUT loses at its load; None if it does.
-
-        A saturating trial is about the rate. In a trial without windows all loss is the DUT's.
-        """
-        judged, goal, doubt = self.judged_windows, self.spec.give_up_loss, None
-        if self.windows is not None and not self.spec.saturating:
-            if judged is None:
-                doubt = Doubt.WHOSE_LOSS if self.lost > 0 else None
-            elif (judged.loss_ratio or 0.0) > (goal or 0.0):
-                doubt = None if judged.refutes else Doubt.WHOSE_LOSS
-            elif self.given_up and goal is not None:
-                doubt = Doubt.GIVEN_UP
-        if self.spec.saturating or self.judged_share >= 1 - POLICY.most_not_offered:
-            return doubt
-        # A trial that was short of its load still refutes it if the DUT lost more than the generator left out.
-        due, offered = (self.intended, self.offered) if judged is None else (judged.due, judged.offered)
-        return Doubt.SHORT_OF_LOAD if doubt is not None or self.own_lost <= due - offered else None
-
-    @property
-    def inconclusive(self) -> bool:
-        return self.doubt is not None
-
-    def refutes(self, loss_ratio: float) -> bool:
-        """True if it proves that the DUT loses more than this ratio at its load.
-
-        Loss while others used the cores proves nothing, although it may be low enough for a more tolerant goal.
-        """
-        if not self.valid or self.inconclusive:
-            return False
-        alone = self.undisturbed
-        if alone is None:
-            return self.assumed_loss_ratio > loss_ratio
-        return alone.enough and alone.refutes and (alone.loss_ratio or 0.0) > loss_ratio
-
-    @property
-    def offered_fps(self) -> float | None:
-        return self._mean_rate("offered")
-
-    @property
-    def received_fps(self) -> float | None:
-        return self._mean_rate("received")
-
-    def _mean_rate(self, field: str) -> float | None:
-        rates = [getattr(c, field) * 1e9 / c.elapsed_ns for c in self.counts if c.elapsed_ns > 0]
-        return sum(rates) / len(rates) if rates else None
-
-    @property
-    def latency(self) -> Histogram | None:
-        """Latency of all directions, from the scheduled send time."""
-        return Histogram.merged(c.latency for c in self.counts if c.latency is not None)
 
 
 def latency_origin(engines: Iterable[str | None]) -> str:

@@ -25,7 +25,6 @@ from pytest_nfvperf.adapters.generators.checks import (
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     CoreSpeed,
     EngineTrial,
-    ValidityPolicy,
     trial_result,
     trial_windows,
     undisturbed_limits,
@@ -35,12 +34,15 @@ from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_
 from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
+from pytest_nfvperf.model.disturbance.cpu_distance import Distance, NearCosts, Poller
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.validity import most_skipped
+from pytest_nfvperf.model.disturbance.windows import FULL_SPEED
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
-from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import FULL_SPEED, NearCosts
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import LinkOutage
 from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort, PortDevice
 from pytest_nfvperf.ports.machine import StoredValue
@@ -94,6 +96,7 @@ class EngineOptions:
 
     Attributes:
         pci: addresses of NICs to take; no others are probed.
+        skipped_share: of a direction's frames that may be skipped in a trial (``most_skipped``).
         attach_timeout_s: how long a server socket waits for its client.
         learn_timeout_s: how long ``learn`` repeats until its frames come through.
         nice: of the polling threads. Where they share a CPU with the rest of the machine, trials are valid only with a
@@ -106,7 +109,7 @@ class EngineOptions:
     """
 
     pci: tuple[str, ...] = ()
-    policy: ValidityPolicy = field(default_factory=ValidityPolicy)
+    skipped_share: float = POLICY.most_skipped
     attach_timeout_s: float = 5.0
     learn_timeout_s: float = 2.0
     nice: int = -15
@@ -146,7 +149,6 @@ class EmbeddedGenerator:
     ) -> None:
         self._cpus = tuple(cpus)
         self._options = options or EngineOptions()
-        self._policy = replace(self._options.policy, cpus=self._cpus)
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._sending: dict[str, str] = {}
@@ -253,7 +255,9 @@ class EmbeddedGenerator:
             if windows is not None:
                 near_cost_ns = self._near_costs.learn(spec.traffic, spec.load_fps, windows.costs(spec.duration_s))
                 windows = replace(windows, near_cost_ns=near_cost_ns)
-            return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, links, windows)
+            share = self._options.skipped_share
+            found = trial_result(spec, answer, self._ports, self._back_pressure, windows, share, self._cpus)
+            return replace(found, invalid=(*links, *found.invalid))
 
     def _outages(self, answer: Mapping[str, Any]) -> list[LinkOutage]:
         """Times in which a NIC had no link. The engine counts them from the trial's start."""
@@ -298,10 +302,8 @@ class EmbeddedGenerator:
             raise GeneratorError("the generator is closed")
         request = self._request(spec) | {"interval_ns": round(interval_s * 1e9)}
         number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
-        most_skipped, sent = self._options.policy.of(spec).max_skipped_ratio, spec.streams(frames_of(spec))
-        return EngineTrial(
-            self._engine, number, interval_s, most_skipped, sent, lambda answer: self._result(spec, answer)
-        )
+        skipped, sent = most_skipped(spec, self._options.skipped_share), spec.streams(frames_of(spec))
+        return EngineTrial(self._engine, number, interval_s, skipped, sent, lambda answer: self._result(spec, answer))
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
         """Measure a cache line's round trip between each polling thread's CPU and each of these others."""

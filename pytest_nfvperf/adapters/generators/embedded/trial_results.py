@@ -3,23 +3,34 @@
 ``CoreSpeed`` knows the speed of a core that nobody shares. If somebody uses the other hardware thread for the whole
 run, the run's own looks show nothing faster than a shared core, which then passes for an undisturbed one. Looks of an
 earlier run since the machine's start are a better reference.
-
-``judge`` derives from what the engine reports about itself why a trial says nothing about the DUT.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import index
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.checks import tester_drop_reasons
 from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
 from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.adapters.process.wakeups import RaisedPriority
+from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.validity import RingPort, engine_reasons
+from pytest_nfvperf.model.disturbance.windows import (
+    ASKED_LATEST_NS,
+    FULL_SPEED,
+    LATEST_NS,
+    LONGEST_WAIT_NS,
+    MOST_ABSENT,
+    ThreadWindows,
+    Windows,
+    WitnessWindows,
+    full_speed,
+)
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import ClassStream, shares
@@ -27,39 +38,18 @@ from pytest_nfvperf.model.traffic.trial import (
     Arrivals,
     Direction,
     DirectionCounts,
-    InvalidReason,
     MonitorCounts,
     NicCounts,
-    Reason,
     RigHealth,
-    TrialResult,
     TrialSpec,
     VnfCounts,
     counts_by_class,
-    sum_of_classes,
-)
-from pytest_nfvperf.model.traffic.windows import (
-    ASKED_LATEST_NS,
-    FULL_SPEED,
-    LATEST_NS,
-    LONGEST_WAIT_NS,
-    MOST_ABSENT,
-    SelectedWindows,
-    ThreadWindows,
-    Windows,
-    WitnessWindows,
-    full_speed,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
 FEWEST_LOOKS = 200
 """Fewest looks of a run whose speed is stored: among so many, some see a core alone if it ever is."""
-_NO_REASON = ("arp", "ipv6", "lldp", "stp", "misdirected")
-"""Kinds of foreign frames that are no reason: what a healthy switch or host sends on its own, and frames of the trial
-that the DUT sent to a port at which they do not end. Its SLA fails for those (``misdirected_ratio``)."""
-_MOST_SKIPPED_UNDISTURBED = 0.02
-"""Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 _GRACE_S = 10.0
 _WHOLE = 0.9
 """Share of its length that the last interval, or one that is cut short, does not have."""
@@ -99,183 +89,21 @@ class CoreSpeed:
             self._kept.write(self.cycles)
 
 
-@dataclass(frozen=True, slots=True)
-class ValidityPolicy:
-    """How much the rig may fail before a trial is invalid.
-
-    Attributes:
-        max_skipped_ratio: share of a direction's intended frames that may be skipped because the generator was not
-            running, or fell behind. 0.5 %: the load was right within that.
-        max_skipped_saturating: the same for a trial whose load only has to exceed what the DUT takes: the time
-            in which the generator was absent is subtracted from its rate.
-        max_skipped_windowed: the same where only undisturbed windows count, in which the generator was running.
-        max_poll_gap_ns: a longer gap makes a trial invalid on any port.
-        max_foreign_frames: frames of earlier trials, or unknown ones, per trial.
-        may_fall_behind: the load should exceed what the generator sends: windows show whether it was the limit.
-        undated: there are windows, and too few undisturbed ones. A loss is inconclusive then, which the search learns
-            (TrialResult.doubt): a generator that also fell behind, in a shared core, makes it no worse.
-        cpus: of the generator's polling threads, which the reasons name; empty if unknown.
-    """
-
-    max_skipped_ratio: float = 0.005
-    max_skipped_saturating: float = 0.05
-    max_skipped_windowed: float = 0.5
-    max_poll_gap_ns: int = 250_000_000
-    max_foreign_frames: int = 0
-    may_fall_behind: bool = False
-    undated: bool = False
-    cpus: tuple[int, ...] = ()
-
-    def of(self, spec: TrialSpec, *, by_windows: bool = False) -> ValidityPolicy:
-        """The policy for one trial. ``by_windows``: only its undisturbed windows are judged, and they are enough."""
-        windowed = by_windows or (spec.saturating and spec.window_s is not None)
-        if not (windowed or spec.saturating):
-            return replace(self, undated=spec.window_s is not None)
-        allowed = max(self.max_skipped_ratio, self.max_skipped_windowed if windowed else self.max_skipped_saturating)
-        return replace(self, max_skipped_ratio=allowed, may_fall_behind=spec.saturating and windowed)
-
-
-@dataclass(frozen=True, slots=True)
-class PortFacts:
-    """A receiving port: foreign frames by kind, and whether its peer waits when it is full."""
-
-    foreign: Mapping[str, int]
-    back_pressure: bool
-
-
-def judge(
-    counts: Sequence[DirectionCounts],
-    streams: Sequence[Mapping[str, Any]],
-    ports: Mapping[str, PortFacts],
-    attached: Mapping[str, GeneratorPort],
-    health: RigHealth,
-    policy: ValidityPolicy,
-    undisturbed: SelectedWindows | None = None,
-    nics: Sequence[NicCounts] = (),
-) -> tuple[InvalidReason, ...]:
-    """All reasons, in the order of the directions.
-
-    Args:
-        counts: of each stream, those of a direction one after the other.
-        streams: the engine's own rows of them. ``fell_behind`` is part of the skipped frames; ``highest_seq`` is one
-            above the highest sequence number received; ``beyond_window`` frames came too late to be distinguished from
-            duplicates.
-        ports: that receive.
-        attached: all ports.
-        health: of the generator.
-        policy: for this trial.
-        undisturbed: undisturbed windows, if there are enough.
-        nics: what the ports' NICs lost, of those that count it.
-    """
-    by_port = {nic.port: nic for nic in nics}
-    reasons: list[InvalidReason] = []
-    if policy.undated and any(count.lost > 0 for count in counts):
-        policy = replace(policy, may_fall_behind=True)
-    pairs = list(zip(counts, streams, strict=True))
-    for direction in dict.fromkeys(count.direction for count in counts):
-        own = [pair for pair in pairs if pair[0].direction == direction]
-        count = sum_of_classes([count for count, _ in own])
-        reasons += _skipped(count, sum(stream["fell_behind"] for _, stream in own), policy)
-        reasons += [reason for pair in own for reason in _miscounted(*pair)]
-        reasons += tester_drop_reasons(count, by_port)
-        if undisturbed is None:
-            reasons += _late_poll(count, ports[direction.rx], attached, health)
-    if undisturbed is not None:
-        reasons += _skipped_undisturbed(undisturbed)
-    for name, port in ports.items():
-        if sum(n for kind, n in port.foreign.items() if kind not in _NO_REASON) > policy.max_foreign_frames:
-            kinds = ", ".join(f"{frames} {kind}" for kind, frames in port.foreign.items() if frames)
-            reasons.append(InvalidReason(Reason.FOREIGN_FRAMES, f"{name}: received frames not of this trial: {kinds}"))
-    gap_ns = health.longest_poll_gap_ns
-    if gap_ns is not None and gap_ns > policy.max_poll_gap_ns:
-        limit = f"limit {policy.max_poll_gap_ns / 1e6:.0f} ms"
-        detail = f"the generator did not run for {gap_ns / 1e6:.1f} ms, {limit}"
-        reasons.append(InvalidReason(Reason.LATE_POLL, detail))
-    return tuple(reasons)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole} frames ({part / whole:.2%})"
-
-
-def _skipped(count: DirectionCounts, fell_behind: int, policy: ValidityPolicy) -> Iterator[InvalidReason]:
-    allowed = policy.max_skipped_ratio * count.intended
-    absent, behind = count.skipped - fell_behind, 0 if policy.may_fall_behind else fell_behind
-    if absent + behind <= allowed:
-        return
-    limit = f"limit {policy.max_skipped_ratio:.2%}"
-    if absent >= behind:
-        detail = f"{count.direction}: {_share(absent, count.intended)} were due while the generator was not running"
-        yield InvalidReason(Reason.SKIPPED_FRAMES, f"{detail}, {limit}{_remedy(policy.cpus)}")
-    if behind > allowed or behind > absent:
-        detail = f"{count.direction}: {_share(behind, count.intended)} were due faster than it could send"
-        yield InvalidReason(Reason.FELL_BEHIND, f"{detail}, {limit}")
-
-
-def _remedy(cpus: Sequence[int]) -> str:
-    if not cpus:
-        return ""
-    named = f"CPU{'s' if len(cpus) > 1 else ''} {', '.join(map(str, cpus))}"
-    return (
-        f"; other work took {named} from it: let nothing else run there, "
-        "or give the generator CPUs of its own ('cpus: {generator: [...]}' in the testbed file)"
-    )
-
-
-def _skipped_undisturbed(windows: SelectedWindows) -> Iterator[InvalidReason]:
-    """A load that the undisturbed generator does not sustain is too high for it.
-
-    If the DUT lost more than the generator skipped, the load is too high for the DUT in any case.
-    """
-    if windows.skipped_ratio > _MOST_SKIPPED_UNDISTURBED and windows.lost <= windows.due - windows.offered:
-        behind = _share(windows.due - windows.offered, windows.due)
-        limit = f"limit {_MOST_SKIPPED_UNDISTURBED:.2%}"
-        yield InvalidReason(
-            Reason.FELL_BEHIND, f"in undisturbed windows {behind} were due faster than it could send, {limit}"
-        )
-
-
-def _miscounted(count: DirectionCounts, stream: Mapping[str, Any]) -> Iterator[InvalidReason]:
-    highest = stream["highest_seq"]
-    if count.received > count.sent or highest > count.sent:
-        detail = f"{count.direction}: sent {count.sent}, received {count.received}, highest number {highest}"
-        yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, detail)
-    if stream["beyond_window"]:
-        detail = f"{count.direction}: {stream['beyond_window']} frames came over a million frames late"
-        yield InvalidReason(Reason.FOREIGN_FRAMES, detail)
-
-
-def _late_poll(
-    count: DirectionCounts, rx: PortFacts, attached: Mapping[str, GeneratorPort], health: RigHealth
-) -> Iterator[InvalidReason]:
-    """A loss that a gap in our own polling may have caused is not the DUT's."""
-    gap_ns = health.longest_poll_gap_ns
-    if gap_ns is None or count.sent <= count.received or count.elapsed_ns <= 0:
-        return
-    ring = attached[count.direction.rx].rx_descriptors
-    if rx.back_pressure and 2 * attached[count.direction.tx].tx_descriptors <= ring:
-        return  # what is in flight fits while nobody polls
-    arriving = count.sent * gap_ns // count.elapsed_ns
-    if arriving > ring:
-        detail = f"{count.direction}: not polled for {gap_ns / 1e6:.1f} ms, {arriving} frames; the ring holds {ring}"
-        yield InvalidReason(Reason.LATE_POLL, detail)
-
-
 def trial_result(
     spec: TrialSpec,
     answer: Mapping[str, Any],
     attached: Mapping[str, GeneratorPort],
     back_pressure: Mapping[str, bool],
-    policy: ValidityPolicy,
-    also_invalid: Sequence[InvalidReason] = (),
     windows: Windows | None = None,
+    skipped_share: float = POLICY.most_skipped,
+    cpus: Sequence[int] = (),
 ) -> TrialResult:
-    """The answer as a result, judged by the policy. ``windows`` are those of the same answer."""
-    ports = {
-        name: PortFacts(port["foreign"], back_pressure[name])
-        for name, port in answer["ports"].items()
-        if "foreign" in port
-    }
+    """The answer as a result, with the reasons against it (``engine_reasons``). ``windows``: of the same answer."""
+    receivers = {each.rx for each in spec.directions}
+    ports = {}
+    for name, port in attached.items():
+        told = answer["ports"][name] if name in receivers else {"foreign": {}} | answer["ports"].get(name, {})
+        ports[name] = RingPort(told["foreign"], back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
     arriving, streams = _by_receiver(spec, sent, answer["streams"])
     directions = [spec.directions[one.direction] for one in arriving]
@@ -310,10 +138,10 @@ def trial_result(
         classes=classes,
         nics=tuple(NicCounts(name, **port["nic"]) for name, port in answer["ports"].items() if port.get("nic")),
     )
-    undisturbed = None if spec.saturating else result.judged_windows
-    policy = policy.of(spec, by_windows=undisturbed is not None)
-    reasons = judge(each, streams, ports, attached, health, policy, undisturbed, result.nics)
-    return replace(result, invalid=(*also_invalid, *reasons))
+    judged = None if spec.saturating else result.judgement.windows
+    own = list(zip(each, streams, strict=True))
+    reasons = engine_reasons(spec, own, ports, health, judged, result.nics, skipped_share=skipped_share, cpus=cpus)
+    return replace(result, invalid=reasons)
 
 
 def _by_receiver(
@@ -392,7 +220,7 @@ def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCoun
             yield MonitorCounts(port=name, direction=direction, address=address, **counts)
 
 
-def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> DirectionCounts:
+def _counts(direction: Direction, stream: Mapping[str, Any], rx: RingPort) -> DirectionCounts:
     return DirectionCounts(
         direction=direction,
         **{name: index(stream[name]) for name in _STREAM_COUNTS},

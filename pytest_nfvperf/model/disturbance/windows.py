@@ -4,32 +4,22 @@ A trial's mean mixes the DUT's work with the machine's disturbances. A host take
 others use the second hardware thread of its core, which then computes half as fast. Each window knows whether the CPUs
 of generator and DUT were running at full speed. Figures of the undisturbed windows are the DUT's, and repeatable.
 
-Losses are assigned to windows, too (docs/explanation/noise.md). The generator knows in which one a ring refused a
-frame. A frame that the DUT took and dropped is missed when the next one of its stream arrives, at most a latency later.
-
-A disturbance begins before anybody sees it, and frames that waited in rings come after it. So a window counts as
-undisturbed only if those on either side are undisturbed, too. Of 180 windows at loads that the DUT sustains two lost
-frames without this rule, and none with it.
-
-On a host that shares its cores all the time hardly a window is undisturbed. Two rules let a trial count there:
-
-- A DUT that sustains a load on slower cores sustains it on its own ones, too. So the goal is also met if all windows in
-  which no CPU was taken away lost no more than allowed, however slow the CPUs were.
-- A neighbour that comes and goes within milliseconds hides between two looks. So a few lossy windows prove nothing if
-  few are undisturbed. Loss in many of them, or in a trial that was mostly undisturbed, is the DUT's.
+Losses are assigned to windows, too. The generator knows in which one a ring refused a frame. A frame that the DUT took
+and dropped is missed when the next one of its stream arrives, at most a latency later. Which windows count, and what
+their loss proves: docs/explanation/noise.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby, pairwise
 from statistics import median
 
-from pytest_nfvperf.model.traffic.policy import POLICY
+from pytest_nfvperf.model.disturbance.policy import POLICY
 
 MOST_LISTED, LISTED_OF_STEPS = 40, 4
 """How many of a trial's longest disturbances the evidence lists; and of a step of a search, because steps are many."""
@@ -52,12 +42,6 @@ LONGEST_WAIT_NS = 120_000
 
 FAR_COST = 1.5
 """If a frame costs this many times the near cost, the DUT's CPU is far."""
-
-_NEAR_QUANTILE = 0.1
-"""The near cost is this quantile of windows: a few near ones are enough."""
-
-_STEPS_A_DOUBLING = 4
-"""Steps of the load: costs within one step are compared."""
 
 FULL_SPEED = 1.06
 """Up to this many times the cycles of a core of its own, the probe had its core for itself.
@@ -186,14 +170,10 @@ class Windows:
         return min(self._count, math.floor(duration_s * 1e9 / self.length_ns))
 
     def received_fps(self, duration_s: float) -> tuple[float, ...]:
-        return self._rates([thread.received for thread in self.threads], duration_s)
+        return self.rates([thread.received for thread in self.threads], duration_s)
 
-    def offered_fps(self, duration_s: float) -> tuple[float, ...]:
-        """Rate offered in each window, frames/s over all threads: sent, or refused by a full ring."""
-        threads = self.threads
-        return self._rates([[sum(both) for both in zip(t.sent, t.refused, strict=True)] for t in threads], duration_s)
-
-    def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
+    def rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
+        """Frames/s in each window over all threads; ``frames``: of each thread."""
         # Each thread looks a little late, so its windows have lengths of their own.
         spans_ns = [
             [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
@@ -244,11 +224,6 @@ class Windows:
         """Slowdown of the slowest at the end of each window; 0 if nobody looked, or the full speed is unknown."""
         slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._count)]
         return [max(0.0, cycles / self.full_speed - 1) if self.full_speed else 0.0 for cycles in slowest]
-
-    def disturbed_at_the_dut(self, duration_s: float) -> list[int]:
-        """Windows in which, or next to which, the machine did more than to take the generator's CPU away."""
-        harmless, ends = {WindowState.ALONE, WindowState.ABSENT}, self.ends(duration_s)
-        return [at for at in range(len(ends)) if not harmless.issuperset(ends[max(0, at - 2) : at + 2])]
 
     def ends(self, duration_s: float) -> tuple[WindowState, ...]:
         """What was seen at the end of each window."""
@@ -381,35 +356,6 @@ def _after(left: float, seen: Mapping[int, int]) -> int:
     return max(seen, default=0)
 
 
-class NearCosts:
-    """The generator's cost of putting a frame into a ring while the DUT's CPU is near, by traffic and load.
-
-    The ring's cache lines come from the core that wrote them last, so the cost shows how far the DUT's CPU is. Seen at
-    4 Mpps and more: 24 to 31 ns a frame while the two CPUs share an L3 cache, 44 to 50 while they do not, and nothing
-    between. A fuller burst is cheaper by the frame, and frames differ. So the cost is compared only with that of the
-    same frames at a similar load.
-
-    The known cost only ever falls, so the first near trial corrects what was measured while the CPUs were far.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, int], float] = {}
-
-    def learn(self, traffic: Hashable, load_fps: float, costs: Sequence[float]) -> float:
-        """The near cost at this load, ns a frame, by the windows of a trial and all before it; 0 if too few were seen.
-
-        ``costs``: ns a frame of each window in which frames were sent and both cores were at full speed.
-        """
-        step = math.floor(math.log2(load_fps) * _STEPS_A_DOUBLING)
-        if len(costs) >= POLICY.windows_for_near_cost:
-            found = sorted(costs)[int(_NEAR_QUANTILE * len(costs))]
-            key = (traffic, step)
-            self._known[key] = min(found, self._known.get(key, found))
-        # A frame costs no more at a higher load, so its cost at a lower load is an upper bound.
-        at_most = [self._known[traffic, lower] for lower in (step, step - 1) if (traffic, lower) in self._known]
-        return min(at_most, default=0.0)
-
-
 @dataclass(frozen=True, slots=True)
 class SelectedWindows:
     """Windows of a trial, selected by what the machine did in them.
@@ -492,7 +438,10 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
     skipped = sum(thread.skipped[at] for thread in windows.threads for at in selected)
     own = [losses[at] for at in selected]
     lossy = sum(each > 0 for each in own)
-    explained = set(windows.disturbed_at_the_dut(duration_s)) - _unseen(selected, len(losses))
+    # In these windows, or next to them, the machine did more than to take the generator's CPU away.
+    harmless, ends = {WindowState.ALONE, WindowState.ABSENT}, windows.ends(duration_s)
+    at_the_dut = {at for at in range(len(ends)) if not harmless.issuperset(ends[max(0, at - 2) : at + 2])}
+    explained = at_the_dut - _unseen(selected, len(losses))
     doubtful = sum(losses) - sum(own) - sum(losses[at] for at in explained.difference(selected))
     worst = max((_loss_ratio(windows, losses, part) for part in _quarters(selected)), default=0.0)
     return SelectedWindows(len(own), len(losses), offered + skipped, offered, sum(own), lossy, doubtful, worst)

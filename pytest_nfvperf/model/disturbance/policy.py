@@ -71,7 +71,35 @@ class TrialPolicy:
     most_raises: int = 2
     """How often a ceiling, or the load of a forwarding rate, is raised."""
 
+    # How much the generator may fail.
+
+    most_skipped: float = 0.005
+    """Share of a direction's frames that may be skipped because the generator was absent, or fell behind: the load was
+    right within that."""
+
+    most_skipped_saturating: float = 0.05
+    """The same where the load only has to exceed what the DUT takes: the absent time is subtracted from its rate."""
+
+    most_skipped_windowed: float = 0.5
+    """The same where only undisturbed windows count, in which the generator was running."""
+
+    most_skipped_undisturbed: float = 0.02
+    """The same of the frames due in undisturbed windows: their load is what was offered."""
+
+    longest_poll_gap_ns: int = 250_000_000
+    """A longer gap makes a trial invalid on any port."""
+
+    most_asleep_ns: int = 10_000_000
+    """The two clocks are read one after the other, and the host may run somebody else in between."""
+
     # When the DUT's CPU was taken away.
+
+    least_wait_ns: int = 100_000
+    """During a shorter wait of a PMD for its CPU any ring holds all frames, so it explains no loss. Waits are measured
+    to some 50 us."""
+
+    wait_slack: float = 1.5
+    """A stall costs more than its own length, because the PMD then has to empty the queue, too."""
 
     most_kept_off: float = 0.01
     """Share of a saturating trial that PMDs may wait for a CPU: their rate is too low by as much."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.end_counters import EndState, read_cpu, read_end, read_softirq
-from pytest_nfvperf.adapters.generators.streams.iperf3_session import (
+from pytest_nfvperf.adapters.generators.iperf3_session import (
     Ended,
     Iperf3Session,
     Report,
@@ -25,6 +25,7 @@ from pytest_nfvperf.adapters.net.threads import namespace_id
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import not_installed
+from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
@@ -37,7 +38,6 @@ from pytest_nfvperf.model.measure.streams import (
     Way,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.streams import StreamEnd
 
 _PORTS = range(5201, 5265)
