@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pytest_nfvperf.model.metrics import METRICS
+from pytest_nfvperf.plugin.options import _OPTIONS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_nfvperf"
 LINKED = {"fixtures", "suites", "docs"}
@@ -18,7 +21,9 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_602, 339, 41
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_060, 336, 41
+MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 883, 474, 82, 1085, 389
+MOST_OPTIONS, MOST_METRICS = 25, 88
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
 
@@ -77,6 +82,27 @@ def long_functions(most: int) -> Iterator[str]:
                     yield f"{path.relative_to(PACKAGE)}: {node.name} has {lines}"
 
 
+def nodes(*kinds: type[ast.AST]) -> Iterator[ast.AST]:
+    return (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def concepts() -> list[Figure]:
+    """How many things there are to know, and how often one asks what another is."""
+    classes = [node for node in nodes(ast.ClassDef) if isinstance(node, ast.ClassDef)]
+    marks = [{ast.unparse(mark).partition("(")[0] for mark in one.decorator_list} for one in classes]
+    bases = [{ast.unparse(base).partition("[")[0] for base in one.bases} for one in classes]
+    calls = [ast.unparse(node.func) for node in nodes(ast.Call) if isinstance(node, ast.Call)]
+    return [
+        Figure("classes", len(classes), MOST_CLASSES),
+        Figure("data classes", sum("dataclass" in each for each in marks), MOST_DATA_CLASSES),
+        Figure("Protocols", sum("Protocol" in each for each in bases), MOST_PROTOCOLS),
+        Figure("raises", len([*nodes(ast.Raise)]), MOST_RAISES),
+        Figure("questions of isinstance", calls.count("isinstance"), MOST_QUESTIONS),
+        Figure("options of pytest", len(_OPTIONS), MOST_OPTIONS),
+        Figure("metrics", len(METRICS), MOST_METRICS),
+    ]
+
+
 def figures() -> list[Figure]:
     lengths = {
         str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in product_files()
@@ -92,6 +118,7 @@ def figures() -> list[Figure]:
         Figure("names of public classes with two meanings", len(shared), 0, shared),
         Figure("files above 700 lines", len(large), 0, large),
         Figure("functions above 60 lines", len(functions), 0, functions),
+        *concepts(),
     ]
 
 
