@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pytest_nfvperf.measure.bounds import (
+from pytest_nfvperf.measure.load_series import latency_missing
+from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.bounds import (
     PlateauPoint,
     Reasons,
     SearchedGoal,
@@ -23,10 +25,8 @@ from pytest_nfvperf.measure.bounds import (
     session_figure,
     with_offload,
 )
-from pytest_nfvperf.measure.load_series import latency_missing
-from pytest_nfvperf.measure.soak_figures import soak_figures, soak_missing
-from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
+from pytest_nfvperf.model.measure.soak_figures import soak_figures, soak_missing
 
 
 def measured(

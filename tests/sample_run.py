@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
@@ -22,6 +21,7 @@ from pytest_nfvperf.model.evidence.records import (
     TestEndData,
     TopologyData,
 )
+from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal, middle_figure, plateau_figure
 from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.display import format_fps, format_ratio
@@ -15,6 +14,7 @@ from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import Doubt
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal, middle_figure, plateau_figure
 from pytest_nfvperf.model.measure.outcome import Confirmation, Cost, Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.rules import share_of_goal
 

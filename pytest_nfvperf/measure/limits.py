@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.measure.bounds import PlateauPoint
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
@@ -14,6 +13,7 @@ from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult, load_too_high
 from pytest_nfvperf.model.disturbance.windows import Windows, plateau
 from pytest_nfvperf.model.errors import InconclusiveError
+from pytest_nfvperf.model.measure.bounds import PlateauPoint
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import MINIMUM_SHARE
 from pytest_nfvperf.model.topology.ports import PortKind

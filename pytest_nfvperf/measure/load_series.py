@@ -6,14 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pytest_nfvperf.measure.bounds import (
-    LATENCIES,
-    Reasons,
-    TrialLoss,
-    class_loss_figures,
-    latency_figures,
-    sample_figure,
-)
 from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, repeat_until_valid
@@ -22,6 +14,14 @@ from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import COUNTED, OF_THE_LOAD, Reason, TrialResult
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.figure import Figure, Why, exact
+from pytest_nfvperf.model.measure.bounds import (
+    Reasons,
+    TrialLoss,
+    class_loss_figures,
+    latency_figures,
+    latency_missing,
+    sample_figure,
+)
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
@@ -274,12 +274,6 @@ def latency_profile(
         points.append(point)
         missing |= latency_missing(point, why)
     return tuple(points), missing
-
-
-def latency_missing(point: LatencyPoint, why: str) -> dict[str, str]:
-    """Why percentiles of this point are missing, by metric."""
-    absent = [name for name in LATENCIES if getattr(point, f"{name}_ns") is None]
-    return {f"latency_{name}": why or f"no latency samples at {point.at}" for name in absent}
 
 
 def _no_latency(name: str, load_fps: int, trial_id: str) -> LatencyPoint:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pytest_nfvperf.measure.bounds import SearchedGoal, session_figure
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, TrialRunner
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import Doubt, load_too_high
 from pytest_nfvperf.model.errors import OutOfTimeError
+from pytest_nfvperf.model.measure.bounds import SearchedGoal, session_figure
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, ObservedSessions, Outcome
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec

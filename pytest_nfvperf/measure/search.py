@@ -8,20 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_nfvperf.measure.bounds import (
-    LATENCIES,
-    SearchedGoal,
-    TrialLoss,
-    burst_figures,
-    completed,
-    cost_figures,
-    cost_missing,
-    goal_figures,
-    goals_missing,
-    latency_figures,
-    queue_figures,
-    with_offload,
-)
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live, check_load
 from pytest_nfvperf.measure.confirmation import (
     ConfirmationSearch,
@@ -34,7 +20,6 @@ from pytest_nfvperf.measure.confirmation import (
 from pytest_nfvperf.measure.limits import Limits, LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
-    latency_missing,
     latency_point,
     latency_profile,
     loss_curve,
@@ -51,6 +36,21 @@ from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional, 
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
+from pytest_nfvperf.model.measure.bounds import (
+    LATENCIES,
+    SearchedGoal,
+    TrialLoss,
+    burst_figures,
+    completed,
+    cost_figures,
+    cost_missing,
+    goal_figures,
+    goals_missing,
+    latency_figures,
+    latency_missing,
+    queue_figures,
+    with_offload,
+)
 from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import (
     Goal,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard, Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
-from pytest_nfvperf.measure.bounds import completed, sampled, with_offload
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, ONE_TRAFFIC, TRAFFIC, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.forwarding import ForwardingRate
@@ -35,6 +34,7 @@ from pytest_nfvperf.measure.streams import Ends, ReconnectTime, StreamRunner, St
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
 from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.measure.bounds import completed, sampled, with_offload
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.nic import function_of, most_vfs, read_nic
-from pytest_nfvperf.measure.bounds import sampled
 from pytest_nfvperf.measure.call_arguments import LIVE
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
 from pytest_nfvperf.model.arguments import FLAG, NAME, checked
 from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.measure.bounds import sampled
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ports_here

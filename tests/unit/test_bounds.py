@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.figure import Why
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,

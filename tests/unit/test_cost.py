@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.measure.confirmation import cost_of
 from pytest_nfvperf.measure.trials import Trial, trial_cost
 from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, SearchStatus
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec

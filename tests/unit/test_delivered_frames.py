@@ -13,7 +13,6 @@ from test_searches_by_windows import CAPACITY, OnASharedHost
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.history.series import measured as in_history
-from pytest_nfvperf.measure.bounds import PlateauPoint, completed, latency_figures
 from pytest_nfvperf.measure.load_series import (
     DELIVERIES,
     latency_missing,
@@ -25,6 +24,7 @@ from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
+from pytest_nfvperf.model.measure.bounds import PlateauPoint, completed, latency_figures
 from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine, Loss
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge, judge_defaults

@@ -19,7 +19,10 @@ BOUNDS = {
     *("least_lost", "lower_bound", "upper_bound", "bound_reason"),
 }
 """Words by which what is only a bound was once told; a Figure has low, high and why."""
-WHO_MAKES_THEM = ("measure/", "model/disturbance/")
+WHO_MAKES_THEM = (
+    *("measure/", "model/disturbance/", "model/measure/bounds.py", "model/measure/soak_figures.py"),
+    "adapters/evidence/schema2.py",
+)
 OTHER_MEANINGS = {
     ("model/metrics.py", "slowed"),  # whether a slow machine makes a metric a bound
     ("model/measure/cpu_account.py", "slowed"),

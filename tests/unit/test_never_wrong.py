@@ -24,7 +24,6 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.export.export import TABLES, ExportRow
 from pytest_nfvperf.features.history.series import measured as measured_entries
-from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search
@@ -33,6 +32,7 @@ from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WitnessWindows
 from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
@@ -77,10 +77,6 @@ def trial_of(rows: list[Row], *, windowed: bool = True) -> Trial:
         received=tuple(own - gone for own, gone in zip(sent, missing, strict=True)),
         missing=tuple(missing),
         absent_ns=tuple(5_000_000 if row.absent else 0 for row in rows),
-        rx_ns=zeros,
-        rx_frames=zeros,
-        tx_ns=zeros,
-        tx_frames=zeros,
         speed=(FULL,) * len(rows),
     )
     witness = WitnessWindows(1, zeros, tuple(SHARED if row.shared else FULL for row in rows))

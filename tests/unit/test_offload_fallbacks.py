@@ -9,10 +9,10 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.offload import FlowCounter, explain, log_time, parse_flow, reasons_in
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.measure.bounds import with_offload
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.bounds import with_offload
 from pytest_nfvperf.model.measure.hw_offload import (
     OFFLOAD_RULE,
     DatapathFlow,

@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.measure.confirmation import mark_rig_limits
 from pytest_nfvperf.measure.limits import Limits, LoadRange, median_reading, plateaus
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
+from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.page_charts import live
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.studies import find_comparisons, named_apart
-from pytest_nfvperf.measure.bounds import SearchedGoal
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.histogram import Histogram

@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_
 from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.summary_table import run_table
-from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.evidence.records import Record, TestData, TestEndData
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.compare import ComparisonSettings
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict

@@ -24,9 +24,9 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text, times_text
-from pytest_nfvperf.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.display import TableColumn, fold_table
 from pytest_nfvperf.model.evidence.records import TestEndData
+from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,

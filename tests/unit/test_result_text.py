@@ -8,7 +8,7 @@ import pytest
 from sample_study import patch_chain
 
 from pytest_nfvperf.adapters.report.texts import Findings, ResultText, figures_text, short_node_id
-from pytest_nfvperf.measure.bounds import SearchedGoal
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, LossPoint, Outcome, SearchStatus
 from tests.outcomes import measured
 

@@ -14,7 +14,6 @@ from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
-from pytest_nfvperf.measure.bounds import SearchedGoal, burst_figures, goal_figures
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.load_series import back_to_back, loss_curve
@@ -22,6 +21,7 @@ from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import binary_search, mlr_search
 from pytest_nfvperf.measure.trials import Context, InvalidTrialsError, Recorder, TrialRunner
 from pytest_nfvperf.model.figure import Why
+from pytest_nfvperf.model.measure.bounds import SearchedGoal, burst_figures, goal_figures
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
-from pytest_nfvperf.measure.bounds import SearchedGoal
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.cpu_placement import Patience
 from pytest_nfvperf.measure.load_series import loss_of_trial
@@ -21,6 +20,7 @@ from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import Doubt, TrialResult
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WindowState, WitnessWindows
 from pytest_nfvperf.model.evidence.records import trial_data
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialSpec
@@ -71,10 +71,6 @@ def windows_of(window_s: float, due: int, taken: list[int], missing: list[int], 
         received=tuple(frames - gone for frames, gone in zip(taken, missing, strict=True)),
         missing=tuple(missing),
         absent_ns=zeros,
-        rx_ns=zeros,
-        rx_frames=zeros,
-        tx_ns=zeros,
-        tx_frames=zeros,
         speed=(FULL,) * len(taken),
     )
     return Windows(round(window_s * 1e9), (thread,), (WitnessWindows(1, zeros, tuple(speed)),), FULL)

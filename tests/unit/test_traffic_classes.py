@@ -40,7 +40,6 @@ from pytest_nfvperf.config.sla_file import load_sla, parse_limit
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.features.routing.convergence import Convergence
-from pytest_nfvperf.measure.bounds import class_loss_figures
 from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import Subject
@@ -49,6 +48,7 @@ from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError
 from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData, make_record, trial_data
+from pytest_nfvperf.model.measure.bounds import class_loss_figures
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK

@@ -10,9 +10,9 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_runs
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.measure.bounds import PlateauPoint
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
+from pytest_nfvperf.model.measure.bounds import PlateauPoint
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from tests.outcomes import measured

@@ -12,7 +12,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_nfvperf.measure.bounds import completed, sampled, session_figure
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
 from pytest_nfvperf.measure.measurer import window_s
@@ -22,6 +21,7 @@ from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
+from pytest_nfvperf.model.measure.bounds import completed, sampled, session_figure
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Bound, Samples
 from pytest_nfvperf.model.traffic.mix import AnyTraffic

@@ -1,21 +1,22 @@
-"""Rewrite evidence of version 2 as version 3, which has figures: ``python -m tools.upgrade_evidence DIRECTORY``.
+"""Reads evidence of schema version 2: histories and baselines of users live on.
 
 Version 2 wrote what bounds a value (``generator_limited``, ``at_most``, ``short`` ...) into the parts of an outcome,
-and every reader made figures of it. The figures are made here by the code that makes them in a run. Files are replaced.
+and every reader made figures of it. The figures are made here, by the code that makes them in a run.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from pytest_nfvperf.measure.bounds import (
+from pytest_nfvperf.model.disturbance.windows import WindowState
+from pytest_nfvperf.model.evidence.records import plain
+from pytest_nfvperf.model.figure import Figure, Why
+from pytest_nfvperf.model.measure.bounds import (
     GENERATOR_LIMITED,
     PlateauPoint,
     SearchedGoal,
@@ -28,6 +29,7 @@ from pytest_nfvperf.measure.bounds import (
     goal_figures,
     goals_missing,
     latency_figures,
+    latency_missing,
     middle_figure,
     plateau_figure,
     queue_figures,
@@ -36,13 +38,14 @@ from pytest_nfvperf.measure.bounds import (
     session_figure,
     with_offload,
 )
-from pytest_nfvperf.measure.load_series import latency_missing
-from pytest_nfvperf.measure.soak_figures import soak_figures, soak_missing
-from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
+from pytest_nfvperf.model.measure.soak_figures import soak_figures, soak_missing
 from pytest_nfvperf.model.statistics import Bound
 
 _NOT_CONFIRMED = "not confirmed"
+_FAR = "CPUs far apart"
+"""A state of windows that was read from the cost of a frame, and is no longer told apart."""
+
 _OUTCOME = TypeAdapter(Outcome)
 _GOAL = TypeAdapter(GoalOutcome)
 _PLATEAU = TypeAdapter(PlateauPoint)
@@ -53,11 +56,18 @@ Json = dict[str, Any]
 def upgraded(line: Json) -> Json:
     """A line of version 2 as one of version 3."""
     data = line["data"]
-    if line["kind"] == "outcome":
-        data = _plain(_outcome({"classes": [], **data}))
-    if line["kind"] == "comparison":
-        data = _renamed(data)
+    match line["kind"]:
+        case "outcome":
+            data = plain(_outcome({"classes": [], **data}))
+        case "comparison":
+            data = _renamed(data)
+        case "trial":
+            data = {**data, "disturbances": [_disturbance(each) for each in data.get("disturbances", ())]}
     return {**line, "schema": 3, "data": data}
+
+
+def _disturbance(old: Json) -> Json:
+    return {**old, "state": WindowState.CHANGED.value} if old["state"] == _FAR else old
 
 
 def _renamed(value: Any) -> Any:
@@ -65,13 +75,6 @@ def _renamed(value: Any) -> Any:
     if isinstance(value, dict):
         return {{"bound_reason": "why"}.get(key, key): _renamed(item) for key, item in value.items()}
     return [_renamed(item) for item in value] if isinstance(value, list) else value
-
-
-def _plain(outcome: Outcome) -> Json:
-    from pytest_nfvperf.model.evidence.records import plain  # noqa: PLC0415 - with the names of this version
-
-    made: Json = plain(outcome)
-    return made
 
 
 def _outcome(old: Json) -> Outcome:
@@ -211,18 +214,3 @@ def _of_classes(outcome: Outcome, old: Json) -> Iterator[Figure]:
             figure = sample_figure(samples)
             object.__setattr__(figure, "of_class", each.name)
             yield figure
-
-
-def main(arguments: list[str]) -> int:
-    """Rewrite the evidence files of these directories."""
-    for directory in map(Path, arguments):
-        for path in sorted(directory.glob("evidence*.jsonl")):
-            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-            new = [upgraded(line) if line["schema"] == 2 else line for line in lines]
-            path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in new), encoding="utf-8")
-            print(path)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -362,6 +362,12 @@ def class_loss_figures(name: str, loss: ClassLoss, least_lost: int, whose: str, 
 # Latency and bursts.
 
 
+def latency_missing(point: LatencyPoint, why: str) -> dict[str, str]:
+    """Why percentiles of this point are missing, by metric."""
+    absent = [name for name in LATENCIES if getattr(point, f"{name}_ns") is None]
+    return {f"latency_{name}": why or f"no latency samples at {point.at}" for name in absent}
+
+
 def latency_figures(point: LatencyPoint, of_class: str = "") -> Iterator[Figure]:
     at = normal_load_name(point.at, point.load_fps)
     for name in LATENCIES:
