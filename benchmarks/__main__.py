@@ -34,7 +34,6 @@ from benchmarks.testbench import Bench, bench
 from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
 from benchmarks.two_machines import two_machines
 from benchmarks.whole_runs import whole_runs
-from benchmarks.witness import band_witness
 
 APART: dict[str, Callable[[], list[Figure]]] = {
     "plugin-start": plugin_start,
@@ -72,7 +71,6 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "overlay-cost": overlay_cost,
     "soak-sampling": soak_sampling,
     "faults": injected_faults,
-    "band-witness": band_witness,
     "causes-of-noise": causes_of_noise,
     "gate": gate_beside_quick,
     "same-against-same": same_against_same,

@@ -40,7 +40,6 @@ def causes_of_noise(made: Bench) -> list[Figure]:
         _note(calmed, after)
     return [
         *_by_state(trials),
-        *_near_and_far(trials),
         Figure("3. share of windows in which the host took a CPU", f"{_share(trials, _AWAY):.1%}"),
         Figure("4. spread of undisturbed trials on one build", _middle(within)),
         Figure("5. builds of a path, undisturbed", _spread(built)),
@@ -89,28 +88,6 @@ def _by_state(results: list[TrialResult]) -> list[Figure]:
         Figure(f"1. {state}: p10, median, p90", _deciles(rates), detail=f"{len(rates) / total:.0%} of {total} windows")
         for state, rates in sorted(by_state.items(), key=lambda each: -len(each[1]))
         if len(rates) > 20
-    ]
-
-
-def _near_and_far(results: list[TrialResult]) -> list[Figure]:
-    """What a frame costs the generator in windows at full speed, by how far apart the CPUs were around the trial."""
-    costs = defaultdict[str, list[float]](list)
-    for result in results:
-        if result.windows is None or result.placement is None or result.placement.moved:
-            continue
-        band = "far apart" if result.placement.far else "near"
-        for at, state in enumerate(result.windows.states(_TRIAL_S)):
-            for thread in result.windows.threads if state in (WindowState.ALONE, WindowState.FAR) else ():
-                for way, ns, frames in (
-                    ("send", thread.tx_ns, thread.tx_frames),
-                    ("receive", thread.rx_ns, thread.rx_frames),
-                ):
-                    if frames[at] > 1000:
-                        costs[f"to {way}, CPUs {band}"].append(ns[at] / frames[at])
-    return [
-        Figure(f"2. ns a frame {what}: p10, median, p90", " / ".join(f"{each:.1f}" for each in _tenths(found)))
-        for what, found in sorted(costs.items())
-        if len(found) > 20
     ]
 
 

@@ -11,19 +11,11 @@
 
 #include <rte_cycles.h>
 
-/* What bursts of a direction cost this thread, frames that moved only: an empty poll is no cost of a frame. */
-struct burst_cost {
-	uint64_t cycles;
-	uint64_t frames;
-};
-
 struct poll_clock {
 	uint64_t last;
 	uint64_t gap_limit; /* cycles */
 	uint64_t absences; /* gaps above the limit so far */
 	uint64_t absent_cycles;
-	struct burst_cost rx;
-	struct burst_cost tx;
 };
 
 static inline uint64_t clock_look(struct poll_clock *clock)
@@ -37,16 +29,6 @@ static inline uint64_t clock_look(struct poll_clock *clock)
 	}
 	clock->last = now;
 	return now;
-}
-
-/* A burst during which the thread was away says nothing of a frame's cost. */
-static inline void clock_burst(const struct poll_clock *clock, struct burst_cost *cost, uint64_t began, uint64_t ended,
-			       uint16_t frames)
-{
-	if (frames == 0 || ended - began > clock->gap_limit)
-		return;
-	cost->cycles += ended - began;
-	cost->frames += frames;
 }
 
 #endif

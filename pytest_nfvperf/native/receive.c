@@ -271,14 +271,12 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 
 	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
 		for (int round = 0; round < MAX_ROUNDS; round++) {
-			uint64_t began = rte_rdtsc();
 			struct burst burst;
 			uint64_t now;
 
-			if (port_take(port, queue, &burst, began) == 0)
+			if (port_take(port, queue, &burst, rte_rdtsc()) == 0)
 				break;
 			now = clock_look(clock);
-			clock_burst(clock, &clock->rx, began, now, burst.count);
 			for (uint16_t at = 0; at < burst.count; at++)
 				receive_frame(port, frame_at(&burst, at), trial, now);
 			port_give_back(port, queue, &burst);

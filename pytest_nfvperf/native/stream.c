@@ -173,14 +173,12 @@ static bool lead_stands_alone(const struct stream *stream, uint64_t now)
 	return now < stream->lead_until && stream->sent >= stream->lead;
 }
 
-static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now, struct poll_clock *clock)
+static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now)
 {
 	uint16_t wanted = burst_size(stream, backlog);
-	uint64_t began = rte_rdtsc();
 	struct handed handed = stream->tx->config.queues == 1 ? send_burst(stream, 0, 0, wanted, now) :
 								 send_spread(stream, wanted, now);
 
-	clock_burst(clock, &clock->tx, began, rte_rdtsc(), handed.sent);
 	if (unlikely(handed.unbuilt && handed.sent == 0)) {
 		stream->unbuilt += wanted;
 		pacer_skip_behind(&stream->pacer, wanted);
@@ -229,5 +227,5 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 		backlog = to_send(stream, backlog, away, now);
 	if (unlikely(lead_stands_alone(stream, now)))
 		return 0;
-	return backlog > 0 ? send_due(stream, backlog, now, clock) : 0;
+	return backlog > 0 ? send_due(stream, backlog, now) : 0;
 }

@@ -17,10 +17,6 @@ struct window {
 	uint64_t received;
 	uint64_t missing; /* frames sent before one that came, and not come themselves */
 	uint64_t absent_cycles;
-	uint64_t rx_cycles; /* in receive bursts with frames, and those frames */
-	uint64_t rx_frames;
-	uint64_t tx_cycles; /* the same of transmit bursts */
-	uint64_t tx_frames;
 	uint64_t speed; /* most cycles that the probe took, at its end or when the witnesses were asked (speed.h) */
 };
 

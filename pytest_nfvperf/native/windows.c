@@ -105,10 +105,6 @@ void window_keep(struct worker *worker, uint64_t now)
 	struct window_log *log = &worker->windows;
 	struct window window = {
 		.absent_cycles = worker->clock.absent_cycles,
-		.rx_cycles = worker->clock.rx.cycles,
-		.rx_frames = worker->clock.rx.frames,
-		.tx_cycles = worker->clock.tx.cycles,
-		.tx_frames = worker->clock.tx.frames,
 	};
 
 	count_streams(worker, &window);
@@ -130,15 +126,12 @@ static json_t *report_row(const struct run *run, const struct window *before, co
 {
 	const struct timebase *base = &run->timebase;
 
-	return json_pack("[I, I, I, I, I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
+	return json_pack("[I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
 			 (json_int_t)(now->sent - before->sent), (json_int_t)(now->refused - before->refused),
 			 (json_int_t)(now->skipped - before->skipped), (json_int_t)(now->received - before->received),
 			 (json_int_t)(now->missing - before->missing),
 			 (json_int_t)cycles_to_ns(base, now->absent_cycles - before->absent_cycles),
-			 (json_int_t)cycles_to_ns(base, now->rx_cycles - before->rx_cycles),
-			 (json_int_t)(now->rx_frames - before->rx_frames),
-			 (json_int_t)cycles_to_ns(base, now->tx_cycles - before->tx_cycles),
-			 (json_int_t)(now->tx_frames - before->tx_frames), (json_int_t)now->speed);
+			 (json_int_t)now->speed);
 }
 
 json_t *window_report(const struct run *run, const struct worker *worker)
@@ -151,7 +144,7 @@ json_t *window_report(const struct run *run, const struct worker *worker)
 		json_array_append_new(rows, report_row(run, &before, &log->kept[at]));
 		before = log->kept[at];
 	}
-	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "window_ns",
+	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s], s:o}", "window_ns",
 			 (json_int_t)cycles_to_ns(&run->timebase, log->length), "columns", "late_ns", "sent", "refused",
-			 "skipped", "received", "missing", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames", "speed", "rows", rows);
+			 "skipped", "received", "missing", "absent_ns", "speed", "rows", rows);
 }

@@ -39,9 +39,6 @@ def test_windows_add_up_to_the_trial(talk: Talk) -> None:
     behind = max(1, 21 - len(windows["rows"])) * 1_000 + 100
     for key in ("sent", "refused", "skipped", "received"):
         assert told[key] - behind <= sum(column[key]) <= told[key], key
-    assert sum(column["rx_frames"]) <= told["received"]
-    assert all(cost > 0 for cost, frames in zip(column["rx_ns"], column["rx_frames"], strict=True) if frames)
-    assert all(cost > 0 for cost, frames in zip(column["tx_ns"], column["tx_frames"], strict=True) if frames)
 
 
 def test_a_witness_looks_at_the_end_of_each_window(talk: Talk) -> None:

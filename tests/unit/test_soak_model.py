@@ -187,12 +187,12 @@ def test_a_machine_that_slept_is_a_gap_with_a_reason() -> None:
 
 
 def test_spoiled_intervals_in_a_row_are_one_line_with_each_reason_once() -> None:
-    far = "{}% of it was undisturbed (CPUs far apart)"
-    disturbed = [DisturbedInterval(10.0 + n, 11.0 + n, far.format(n), 0) for n in range(3)]
+    usual = "{}% of it was undisturbed (both cores shared)"
+    disturbed = [DisturbedInterval(10.0 + n, 11.0 + n, usual.format(n), 0) for n in range(3)]
     disturbed += [DisturbedInterval(13.0, 14.0, "core shared", 0), DisturbedInterval(20.0, 21.0, "core shared", 0)]
     soak = replace(summarise(soak_table(), PLAN), disturbed=tuple(disturbed), disturbed_count=5)
     assert list(soak_events(soak)) == [
-        f"10.0 .. 14.0 s: disturbed by the rig: 4 intervals: 3 such as “{far.format(0)}”; 1, “core shared”",
+        f"10.0 .. 14.0 s: disturbed by the rig: 4 intervals: 3 such as “{usual.format(0)}”; 1, “core shared”",
         "20.0 .. 21.0 s: disturbed by the rig: core shared",
     ]
 

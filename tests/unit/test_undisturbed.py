@@ -28,9 +28,9 @@ def test_frames_refused_while_the_core_was_shared_are_none_of_the_duts() -> None
 
 
 def test_a_disturbance_reaches_into_the_windows_beside_it() -> None:
-    alone, paused, far = WindowState.ALONE, WindowState.PAUSED, WindowState.FAR
-    assert reaching([alone, alone, paused, alone, alone, far]) == (alone, paused, paused, paused, far, far)
-    assert reaching([paused, alone, far]) == (paused, paused, far)
+    alone, paused, absent = WindowState.ALONE, WindowState.PAUSED, WindowState.ABSENT
+    assert reaching([alone, alone, paused, alone, alone, absent]) == (alone, paused, paused, paused, absent, absent)
+    assert reaching([paused, alone, absent]) == (paused, paused, absent)
     assert reaching([alone, alone]) == (alone, alone)
     assert reaching([]) == ()
 

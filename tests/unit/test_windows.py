@@ -28,8 +28,7 @@ ALONE, SHARED = 1600, 2200
 def thread(received: list[int], **columns: list[int]) -> ThreadWindows:
     """One polling thread; what is not given was undisturbed."""
     count = len(received)
-    names = ("late_ns", "sent", "refused", "skipped", "missing", "absent_ns", "rx_ns", "rx_frames", "tx_ns")
-    zeros = dict.fromkeys((*names, "tx_frames"), (0,) * count)
+    zeros = dict.fromkeys(("late_ns", "sent", "refused", "skipped", "missing", "absent_ns"), (0,) * count)
     given = {name: tuple(values) for name, values in columns.items()}
     return ThreadWindows(**{"received": tuple(received), "speed": (ALONE,) * count, **zeros, **given})
 
@@ -194,12 +193,3 @@ def test_a_look_that_was_asked_for_and_found_nothing_leaves_the_window_undisturb
     made = windows([1] * 3)
     asked = replace(made.witnesses[0], asked_late_ns=(0, ASKED_LATEST_NS, 30_000), asked_speed=(0, ALONE, ALONE))
     assert replace(made, witnesses=(asked,)).states(1.0)[1:] == (WindowState.ALONE,) * 2
-
-
-def test_a_window_whose_frames_cost_much_more_is_far() -> None:
-    costs = [25, 25, 45, 46, 26, 25]
-    made = windows([1] * 6, tx_ns=[100 * cost for cost in costs], tx_frames=[100] * 6)
-    assert made.states(1.0)[1:] == (WindowState.ALONE,) * 5, "nobody knows what is near"
-    assert made.costs(1.0) == (25, 45, 46, 26, 25)
-    known = replace(made, near_cost_ns=25.0).states(1.0)
-    assert known[1:] == (WindowState.ALONE, WindowState.FAR, WindowState.FAR, WindowState.CHANGED, WindowState.ALONE)

@@ -11,23 +11,15 @@ do not count (seen: of 161 trials at 44 ns none had an undisturbed window, and 1
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-
-from pytest_nfvperf.model.disturbance.policy import POLICY
 
 APART = 1.6
 """Least factor between the slowest round trip of the near band and the fastest of the far one."""
 
 FEWEST = 3
 """Least number of round trips in a band; fewer are a disturbed reading."""
-
-_NEAR_QUANTILE = 0.1
-"""The near cost is this quantile of windows: a few near ones are enough."""
-
-_STEPS_A_DOUBLING = 4
-"""Steps of the load: costs within one step are compared."""
 
 SMALLEST_SHARE = 0.03
 """Least share of all round trips in a band."""
@@ -193,32 +185,3 @@ def farthest(distances: Sequence[Distance]) -> int | None:
     """The longest round trip, ns: it limits a path through all CPUs. None if one is missing."""
     known = [distance.round_trip_ns for distance in distances if distance.round_trip_ns is not None]
     return max(known) if known and len(known) == len(distances) else None
-
-
-class NearCosts:
-    """The generator's cost of putting a frame into a ring while the DUT's CPU is near, by traffic and load.
-
-    The ring's cache lines come from the core that wrote them last, so the cost shows how far the DUT's CPU is. Seen at
-    4 Mpps and more: 24 to 31 ns a frame while the two CPUs share an L3 cache, 44 to 50 while they do not, and nothing
-    between. A fuller burst is cheaper by the frame, and frames differ. So the cost is compared only with that of the
-    same frames at a similar load.
-
-    The known cost only ever falls, so the first near trial corrects what was measured while the CPUs were far.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, int], float] = {}
-
-    def learn(self, traffic: Hashable, load_fps: float, costs: Sequence[float]) -> float:
-        """The near cost at this load, ns a frame, by the windows of a trial and all before it; 0 if too few were seen.
-
-        ``costs``: ns a frame of each window in which frames were sent and both cores were at full speed.
-        """
-        step = math.floor(math.log2(load_fps) * _STEPS_A_DOUBLING)
-        if len(costs) >= POLICY.windows_for_near_cost:
-            found = sorted(costs)[int(_NEAR_QUANTILE * len(costs))]
-            key = (traffic, step)
-            self._known[key] = min(found, self._known.get(key, found))
-        # A frame costs no more at a higher load, so its cost at a lower load is an upper bound.
-        at_most = [self._known[traffic, lower] for lower in (step, step - 1) if (traffic, lower) in self._known]
-        return min(at_most, default=0.0)

@@ -21,9 +21,6 @@ class TrialPolicy:
     windows_for_a_loss: int = 8
     """Windows that must be undisturbed for a trial to be judged by them, however short it is."""
 
-    windows_for_near_cost: int = 10
-    """Windows at full speed that the cost of a frame is found from while the CPUs are near."""
-
     windows_for_a_comparison: int = 12
     """Of either subject: fewer cannot tell the subject from the speed of the cores."""
 

@@ -300,9 +300,9 @@ class TrialJudgement:
 
     @property
     def apart(self) -> str:
-        """Why its figures may be too low: the CPUs were far apart; else "", or if windows of near CPUs count."""
+        """Why its figures may be too low: the CPUs were far apart; else "". A trial in which they moved has none."""
         placed = self.trial.placement
-        return "" if placed is None or (placed.moved and self.windows is not None) else placed.apart
+        return "" if placed is None or placed.moved else placed.apart
 
     @property
     def counts_hold(self) -> bool:

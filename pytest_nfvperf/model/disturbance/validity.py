@@ -313,12 +313,9 @@ def _explained(result: TrialResult, off_ns: int) -> float:
 
 
 def moved_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
-    """Why a trial is invalid during which the host moved a CPU from band to band.
-
-    Windows in which the CPUs were far apart are not judged, so a move does not matter to the others.
-    """
+    """Why a trial is invalid during which the host moved a CPU from band to band: no window knows its band."""
     placed = result.placement
-    if placed is None or result.judgement.windows is not None:
+    if placed is None:
         return ()
     detail = (
         f"the host moved a CPU during the trial: a cache line's round trip between generator and DUT took "

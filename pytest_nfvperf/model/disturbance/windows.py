@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -40,9 +40,6 @@ CPU. A frame is lost at the earliest 300 us after that request, if the DUT did n
 LONGEST_WAIT_NS = 120_000
 """Most time that the DUT's thread may wait for its CPU in a window, not counting the witness's own looks."""
 
-FAR_COST = 1.5
-"""If a frame costs this many times the near cost, the DUT's CPU is far."""
-
 FULL_SPEED = 1.06
 """Up to this many times the cycles of a core of its own, the probe had its core for itself.
 
@@ -55,7 +52,6 @@ class WindowState(StrEnum):
 
     PAUSED = "DUT's CPU taken away"
     ABSENT = "generator absent"
-    FAR = "CPUs far apart"
     CHANGED = "state changed"
     BOTH_SHARED = "both cores shared"
     GENERATOR_SHARED = "generator's core shared"
@@ -66,11 +62,9 @@ class WindowState(StrEnum):
 STEADY = (WindowState.ALONE, WindowState.GENERATOR_SHARED, WindowState.DUT_SHARED, WindowState.BOTH_SHARED)
 """States in which both CPUs ran, and each core had the same users at either end of the window."""
 
-_NOT_THERE = (WindowState.ABSENT, WindowState.PAUSED, WindowState.FAR)
-"""States that leave frames in rings, which arrive in the next window."""
-
 TAKEN_AWAY = frozenset({WindowState.ABSENT, WindowState.PAUSED})
-"""States in which a CPU of generator or DUT did not run. In the others it ran, perhaps slower."""
+"""States in which a CPU of generator or DUT did not run. In the others it ran, perhaps slower. They leave frames in
+rings, which arrive in the next window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +96,6 @@ class ThreadWindows:
         received: distinct frames of the streams that end at its ports.
         missing: frames that had not arrived when a later one of their stream did; below 0 if more came after all.
         absent_ns: time in which the thread did not poll.
-        rx_ns, rx_frames: time in receive bursts that brought frames, and those frames: the generator's own cost.
-        tx_ns, tx_frames: the same of transmit bursts.
         speed: cycles that a fixed piece of arithmetic took on its CPU at the window's end.
     """
 
@@ -114,10 +106,6 @@ class ThreadWindows:
     received: tuple[int, ...]
     missing: tuple[int, ...]
     absent_ns: tuple[int, ...]
-    rx_ns: tuple[int, ...]
-    rx_frames: tuple[int, ...]
-    tx_ns: tuple[int, ...]
-    tx_frames: tuple[int, ...]
     speed: tuple[int, ...]
 
 
@@ -156,14 +144,12 @@ class Windows:
         threads: of each polling thread of the generator.
         witnesses: of each CPU of the DUT that was watched.
         full_speed: cycles that the probe takes on a core of its own, by what this generator has seen so far.
-        near_cost_ns: time of a transmit burst a frame while the DUT's CPU is near (NearCosts); 0 if unknown.
     """
 
     length_ns: int
     threads: tuple[ThreadWindows, ...]
     witnesses: tuple[WitnessWindows, ...] = ()
     full_speed: int = 0
-    near_cost_ns: float = 0.0
 
     def within(self, duration_s: float) -> int:
         """How many windows lie completely within this time of sending, and were seen by all."""
@@ -193,7 +179,7 @@ class Windows:
         found = self._at_ends[: self.within(duration_s)]
         before = (WindowState.CHANGED, *found)[: len(found)]
         return tuple(
-            late if late in _NOT_THERE or early is late else WindowState.CHANGED
+            late if late in TAKEN_AWAY or early is late else WindowState.CHANGED
             for early, late in zip(before, found, strict=True)
         )
 
@@ -202,7 +188,7 @@ class Windows:
         return tuple(rate for rate, state in seen if state is WindowState.ALONE)
 
     def paced(self, duration_s: float) -> tuple[Paced, ...]:
-        """Rates received in windows at both ends of which both CPUs ran and were near, frames/s over all threads.
+        """Rates received in windows at both ends of which both CPUs ran, frames/s over all threads.
 
         Without the first window, because only its end is known.
         """
@@ -217,7 +203,7 @@ class Windows:
                 unrefused=self._unrefused(at),
             )
             for at in range(1, len(rates))
-            if ends[at - 1] not in _NOT_THERE and ends[at] not in _NOT_THERE
+            if TAKEN_AWAY.isdisjoint(ends[at - 1 : at + 1])
         )
 
     def _slowed(self, speeds: Sequence[Sequence[int]]) -> list[float]:
@@ -275,23 +261,7 @@ class Windows:
         dut = any(speed[at] > slow for speed in looks)
         if generator:
             return WindowState.BOTH_SHARED if dut else WindowState.GENERATOR_SHARED
-        if dut:
-            return WindowState.DUT_SHARED
-        return (
-            WindowState.FAR
-            if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns
-            else WindowState.ALONE
-        )
-
-    def costs(self, duration_s: float) -> tuple[float, ...]:
-        states = replace(self, near_cost_ns=0.0).states(duration_s)
-        found = (self.cost_ns(at) for at, state in enumerate(states) if state is WindowState.ALONE)
-        return tuple(cost for cost in found if cost > 0)
-
-    def cost_ns(self, at: int) -> float:
-        """Time that transmit bursts took a frame in a window, ns; 0 if none was sent."""
-        frames = sum(thread.tx_frames[at] for thread in self.threads)
-        return sum(thread.tx_ns[at] for thread in self.threads) / frames if frames else 0.0
+        return WindowState.DUT_SHARED if dut else WindowState.ALONE
 
 
 def _waited(witness: WitnessWindows, at: int) -> bool:

@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_
 from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
-from pytest_nfvperf.model.disturbance.cpu_distance import Distance, NearCosts, Poller
+from pytest_nfvperf.model.disturbance.cpu_distance import Distance, Poller
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.validity import most_skipped
@@ -154,7 +154,6 @@ class EmbeddedGenerator:
         self._sending: dict[str, str] = {}
         self._devices: dict[str, PortDevice] = {}
         self._speed = CoreSpeed(self._options.kept_speed)
-        self._near_costs = NearCosts()
         self._pollers: tuple[Poller, ...] = ()
         self._carrier_losses: Mapping[str, int] = {}
         self._closed = False
@@ -250,11 +249,7 @@ class EmbeddedGenerator:
             links = [outage.reason("the generator's", answer["started_ns"]) for outage in outages]
             links += link_reasons([name for name in self._links_down() if name not in still_down])
             links += carrier_reasons(self._carrier_losses, carrier_losses(self._ports))
-            # by the speed and the cost of a frame that this engine has observed so far
-            windows = trial_windows(answer, self._speed)
-            if windows is not None:
-                near_cost_ns = self._near_costs.learn(spec.traffic, spec.load_fps, windows.costs(spec.duration_s))
-                windows = replace(windows, near_cost_ns=near_cost_ns)
+            windows = trial_windows(answer, self._speed)  # by the speed that this engine has observed so far
             share = self._options.skipped_share
             found = trial_result(spec, answer, self._ports, self._back_pressure, windows, share, self._cpus)
             return replace(found, invalid=(*links, *found.invalid))
