@@ -38,7 +38,7 @@ def measured(
     why_no_latency: str = "",
 ) -> Outcome:
     """The outcome with the figures of what it holds, of these goals and losses, and of plateaus."""
-    losses = tuple(losses) or tuple(TrialLoss(point, point.loss_ratio or 0.0) for point in outcome.loss_curve)
+    losses = tuple(losses) or tuple(TrialLoss(point) for point in outcome.loss_curve)
     outcome = replace(
         outcome,
         goals=tuple(goal.result for goal in goals) or outcome.goals,
@@ -70,6 +70,5 @@ def loss(
     load_fps: int, ratio: float, trial: str = "trial-1", frames: tuple[int, int] = (0, 0), **more: object
 ) -> TrialLoss:
     """A loss of (lost, offered) frames; ``more``: further fields of a TrialLoss."""
-    short = bool(more.get("short"))
-    point = LossPoint(load_fps, None if short else ratio, trial, *frames, offered_fps=load_fps)
-    return TrialLoss(point, ratio, **more)  # type: ignore[arg-type]
+    point = LossPoint(load_fps, ratio, trial, *frames, offered_fps=load_fps)
+    return TrialLoss(point, **more)  # type: ignore[arg-type]

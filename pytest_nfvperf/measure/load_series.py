@@ -83,7 +83,7 @@ def loss_curve(
             break
         trial = measurer.measure(trial_s, load_fps, "loss curve")
         points.append(loss_of_trial(trial))
-        if len(points) >= 2 and all(each.point.loss_ratio == 0 for each in points[-2:]):
+        if len(points) >= 2 and all(not each.short and each.point.loss_ratio == 0 for each in points[-2:]):
             break
     return tuple(points)
 
@@ -120,8 +120,8 @@ def loss_of_trial(trial: Trial) -> TrialLoss:
     """The loss of a trial, and how much of it is certainly the DUT's."""
     result, load_fps, loss = trial.result, trial.result.spec.load_fps, trial.result.judgement.loss(trial.certain_drops)
     short, offered_fps = short_of_load(result), round(load_fps * result.offered_share)
-    point = LossPoint(load_fps, None if short else loss.most, trial.id, loss.lost, loss.of, offered_fps)
-    return TrialLoss(point, loss.most, loss.least, loss.why or "", short)
+    point = LossPoint(load_fps, loss.most, trial.id, loss.lost, loss.of, offered_fps)
+    return TrialLoss(point, loss.least, loss.why or "", short)
 
 
 def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> Outcome:

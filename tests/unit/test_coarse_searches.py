@@ -18,7 +18,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 def trials(*undisturbed: int | None, of: int = 100) -> list[Any]:
     """Of so many undisturbed windows each; None: of a generator that tells no windows."""
     told = [None if windows is None else SelectedWindows(windows, of, 1000, 1000, 0) for windows in undisturbed]
-    return [SimpleNamespace(result=SimpleNamespace(undisturbed=each)) for each in told]
+    return [SimpleNamespace(result=SimpleNamespace(judgement=SimpleNamespace(undisturbed=each))) for each in told]
 
 
 def test_a_search_is_coarse_where_hardly_a_window_was_undisturbed() -> None:

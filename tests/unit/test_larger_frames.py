@@ -47,9 +47,7 @@ class Runner:
         self.sent.append(size)
         refused = (100,) * WINDOWS if size >= self._refuses_from else (0,) * WINDOWS
         flat, moved = (0,) * WINDOWS, (20_000,) * WINDOWS
-        thread = ThreadWindows(
-            flat, moved, refused, flat, moved, flat, flat, flat, moved, flat, moved, (1000,) * WINDOWS
-        )
+        thread = ThreadWindows(flat, moved, refused, flat, moved, flat, flat, (1000,) * WINDOWS)
         result = self._generator.run_trial(spec)
         keeps_up, self.slow_once = size >= self._refuses_from and not self.slow_once, False
         refused_now, skipped_now = (3000, 100) if keeps_up else (100, 3000)

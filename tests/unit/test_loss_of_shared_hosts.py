@@ -38,7 +38,7 @@ def verdict(lost: TrialLoss, limit: str) -> Judgement:
 
 def test_a_host_that_shares_the_core_all_the_time_fails_nothing() -> None:
     lost = loss_of_trial(trial_on(shared=1.0))
-    assert lost.ratio > 0.1
+    assert lost.point.loss_ratio > 0.1
     assert lost.whose == "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
     assert verdict(lost, "<= 0.1 %") is Judgement.INCONCLUSIVE
     assert verdict(lost, "<= 90 %") is Judgement.PASS

@@ -204,7 +204,7 @@ def windowed(lost: int, waited_ns: tuple[int, ...], took_ns: int = 0, undisturbe
     zeros, each = (0,) * 100, (10_000,) * 100
     speed = (1600,) * undisturbed + (2200,) * (100 - undisturbed)
     missing = (lost // 100,) * 100
-    thread = ThreadWindows(zeros, each, zeros, zeros, each, missing, zeros, zeros, zeros, zeros, zeros, speed)
+    thread = ThreadWindows(zeros, each, zeros, zeros, each, missing, zeros, speed)
     seen = WitnessWindows(1, zeros, speed, waited_ns, took_ns)
     return replace(trial(lost), windows=Windows(10 * MS, (thread,), (seen,), 1600))
 

@@ -27,7 +27,7 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 
 CAPACITY, CEILING = 4e6, 9e6
 ZEROS = (0,) * 20
-ABSENT = ThreadWindows(ZEROS, ZEROS, (1,) * 20, ZEROS, (1000,) * 20, ZEROS, (5_000_000,) * 20, *(ZEROS,) * 5)
+ABSENT = ThreadWindows(ZEROS, ZEROS, (1,) * 20, ZEROS, (1000,) * 20, ZEROS, (5_000_000,) * 20, ZEROS)
 
 
 class Runner:

@@ -166,7 +166,7 @@ def _repeats(old: Json, middle: Figure) -> list[Figure | None]:
 def _point(old: Json) -> Json:
     return {
         "load_fps": old["load_fps"],
-        "loss_ratio": None if old.get("short") else old["loss_ratio"],
+        "loss_ratio": old["loss_ratio"],
         "trial_id": old["trial_id"],
         "lost_frames": old.get("lost_frames") or 0,
         "offered_frames": old.get("offered_frames") or 0,
@@ -176,7 +176,7 @@ def _point(old: Json) -> Json:
 
 def _loss(old: Json) -> TrialLoss:
     point = LossPoint(**_point(old))
-    return TrialLoss(point, old["loss_ratio"], old.get("by_rule", 0.0), old.get("at_most", ""), old.get("short", ""))
+    return TrialLoss(point, old.get("by_rule", 0.0), old.get("at_most", ""), old.get("short", ""))
 
 
 def _samples(old: Json) -> Json:

@@ -94,7 +94,7 @@ def outcome_charts(
         merged = ((each.name, Histogram.merged(c.latency for c in each.counts if c.latency)) for each in classes)
         histograms += [(f"{name} at {measured[0].at}", histogram) for name, histogram in merged]
     curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
-    held = [point for point in outcome.loss_curve if point.loss_ratio is not None]
+    held = outcome.offered_losses
     several = len({point.load_fps for point in held}) > 1
     return {
         "search": search_chart(own, outcome, verdicts) if outcome.goals and len(own) > 1 else None,

@@ -263,7 +263,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
     graphs: list[Markup] = []
     curves = 0
     for outcome, verdicts in measured:
-        held = [point for point in outcome.loss_curve if point.loss_ratio is not None]
+        held = [*outcome.offered_losses]
         most = outcome.line_rate_fps or outcome.ceiling_fps
         if (soak := outcome.soak) is not None and soak.offered:
             held.append(LossPoint(soak.load_fps, soak.lost / soak.offered, ""))

@@ -299,13 +299,13 @@ def bound_mark(seen: Figure | None) -> str:
 
 def _loss_line(outcome: Outcome) -> str:
     """``no loss at 4.00 Mpps, 12.1 % at 5.00 Mpps``, and the loads that could not be offered."""
-    loads = [(each, format_load(each.load_fps, each.offered_fps)) for each in outcome.loss_curve]
-    not_offered = [f"not measured at {load}" for each, load in loads if each.loss_ratio is None]
-    offered = [each for each in outcome.loss_curve if each.loss_ratio is not None]
+    offered = outcome.offered_losses
+    short = [each for each in outcome.loss_curve if each not in offered]
+    not_offered = [f"not measured at {format_load(each.load_fps, each.offered_fps)}" for each in short]
     if not offered:
         return ", ".join(not_offered)
     clean = [point for point in offered if point.loss_ratio == 0]
-    most = max(offered, key=lambda point: point.loss_ratio or 0.0)
+    most = max(offered, key=lambda point: point.loss_ratio)
     best = max(clean, key=lambda point: point.load_fps, default=None)
     parts = ["loss at every load" if best is None else f"no loss at {format_load(best.load_fps, best.offered_fps)}"]
     if most.loss_ratio != 0:

@@ -109,7 +109,7 @@ def loss_chart(
         verdicts: their limits are marked at the loads that they are about.
     """
     rising = sorted(points, key=lambda point: point.load_fps)
-    lost = [(point, point.loss_ratio or 0.0) for point in rising]
+    lost = [(point, point.loss_ratio) for point in rising]
     x, y = [point.load_fps / 1e6 for point in rising], [ratio * 100 for _, ratio in lost]
     series = [ChartSeries("frame loss", x, y, BLUE, line="solid")]
     for name, colour, here in (

@@ -309,19 +309,18 @@ class TrialLoss:
     """
 
     point: LossPoint
-    ratio: float
     least: float = 0.0
     whose: str = ""
     short: str = ""
 
     def figures(self) -> Iterator[Figure]:
         point = self.point
-        confidence = loss_bound_text(self.ratio, point.offered_frames)
+        confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
         requested, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
         confidence += "" if requested == offered else f", at {offered} of the {requested} asked for"
         at = load_in_fps(point.load_fps)
         for metric, unit, value, least in (
-            ("loss_ratio", "ratio", self.ratio, self.least),
+            ("loss_ratio", "ratio", point.loss_ratio, self.least),
             ("lost_frames", "frames", float(point.lost_frames), self.least * point.offered_frames),
         ):
             seen = exact(metric, value, unit, at, confidence=confidence, evidence=(point.trial_id,))

@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_ratio, format_value
 from pytest_nfvperf.model.disturbance.windows import Paced
-from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.statistics import Bound, Relative, Samples, Slope, rule_of_three, two_bands
 
 _QUEUE_COUNTER = re.compile(r"(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
@@ -112,13 +113,13 @@ class LossPoint:
     """One point of a frame-loss curve (RFC 2544 section 26.3), or a trial at a given load.
 
     Attributes:
-        loss_ratio: None if so little was offered that it is not that of the load.
+        loss_ratio: of the frames that were offered. It is that of the load in ``Outcome.offered_losses`` only.
         lost_frames, offered_frames: over all directions.
         offered_fps: per direction.
     """
 
     load_fps: int
-    loss_ratio: float | None
+    loss_ratio: float
     trial_id: str
     lost_frames: int = 0
     offered_frames: int = 0
@@ -349,6 +350,12 @@ class Outcome:
         """The first figure of this metric, in this unit, at this load ("": any); ``of_class``: as a Figure's."""
         found = (each for each in self.figures if (each.metric, each.of_class) == (metric, of_class))
         return next((each for each in found if unit in {"", each.unit} and at in {"", each.at}), None)
+
+    @property
+    def offered_losses(self) -> tuple[LossPoint, ...]:
+        """Points of the loss curve at loads that the generator offered."""
+        offered = {each.at for each in self.figures if each.metric == "loss_ratio" and Why.SHORT not in each.why}
+        return tuple(point for point in self.loss_curve if load_in_fps(point.load_fps) in offered)
 
     def goal(self, name: str) -> GoalOutcome | None:
         return next((g for g in self.goals if g.goal.name == name), None)
