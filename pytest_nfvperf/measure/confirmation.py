@@ -168,9 +168,7 @@ class ConfirmationSearch:
 
     MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so a longer run at that load may lose a
     frame. Then the load falls in growing steps until one full-length trial meets the goal, and both loads are reported.
-    If the DUT lost a tenth of a load, at most nine tenths of it were received, so no load between is tried. Once a
-    trial has passed, the loads above it are tried once more: a machine disturbs for some seconds, and that should not
-    lower a figure. Not so once patience is spent: that machine disturbs all the time.
+    If the DUT lost a tenth of a load, at most nine tenths of it were received, so no load between is tried.
 
     ``attempts``: most steps; None for all.
     """
@@ -210,10 +208,6 @@ class ConfirmationSearch:
             if stricter is None:
                 self._try_last(goal, found_fps, down)
         confirmation = _higher(down.confirmation, stricter)
-        in_time = not self.measurer.out_of_time() and self.measurer.elapsed_s() < POLICY.retry_lengths * self.duration_s
-        patient = self.measurer.patience_s > 0 and in_time
-        if confirmation is not None and down.open_above(confirmation) and patient:
-            confirmation = _higher(self._retry_above(goal, found_fps, down, confirmation), stricter)
         why = "; ".join(dict.fromkeys(filter(None, (outcome.disturbed, down.open_above(confirmation), no_time))))
         open_why = down.open_load.why if down.open_load is not None else why
         if confirmation is None and open_why:
@@ -222,30 +216,24 @@ class ConfirmationSearch:
         return replace(outcome, confirmation=confirmation, disturbed=why, refuted_fps=down.refuted_fps)
 
     def _descend(
-        self,
-        goal: Goal,
-        found_fps: float,
-        shares: Sequence[float],
-        stricter: Confirmation | None = None,
-        *,
-        retry: bool = False,
+        self, goal: Goal, found_fps: float, shares: Sequence[float], stricter: Confirmation | None
     ) -> _Descent:
         """Trials from the found load down until one passes, or what passed for a stricter goal is reached.
 
         The next load is no higher than what was received of the last one. If the rig disturbed all trials the next load
-        is a twentieth below: queues sustain a longer absence at less load. ``retry``: each share is tried, and once.
+        is a twentieth below: queues sustain a longer absence at less load.
         """
         down, through_fps = _Descent(), found_fps
         fine_until = self.measurer.elapsed_s() + POLICY.fine_lengths * self.duration_s
         for share in shares:
             load = found_fps * share
-            coarse = not retry and (down.open_load is not None or self.measurer.elapsed_s() > fine_until)
+            coarse = down.open_load is not None or self.measurer.elapsed_s() > fine_until
             if load > through_fps or (coarse and share not in POLICY.coarse_shares):
                 continue
             if stricter is not None and load <= stricter.load_fps:
                 break
             try:
-                tried = self._trial_at(goal, load, 0 if retry else self.measurer.repeats_left)
+                tried = self._trial_at(goal, load, self.measurer.repeats_left)
             except OutOfTimeError:
                 break
             if isinstance(tried, _OpenLoad):
@@ -257,7 +245,7 @@ class ConfirmationSearch:
                     down.open_load = _short_of(load, tried.trial_id, tried.load_fps / load)
                 break
             through_fps = down.most_fps = load * (1 - (tried.loss_ratio or 0.0) + goal.loss_ratio)
-            down.refuted_fps = _lowest(down.refuted_fps, tried.load_fps)
+            down.refuted_fps = tried.load_fps
         return down
 
     def _try_last(self, goal: Goal, found_fps: float, down: _Descent) -> None:
@@ -267,20 +255,6 @@ class ConfirmationSearch:
             last = self._trial_at(goal, found_fps * POLICY.last_share, 0)
             if isinstance(last, Confirmation) and last.passed:
                 down.confirmation = last
-
-    def _retry_above(self, goal: Goal, found_fps: float, down: _Descent, floor: Confirmation) -> Confirmation:
-        """Try the loads between the one that passed and the refuted ones once more; the confirmation that counts."""
-        least_fps = floor.load_fps * POLICY.above_confirmed
-        between = [share for share in POLICY.retried_shares if least_fps < found_fps * share <= down.most_fps]
-        again = self._descend(goal, found_fps, between, retry=True)
-        passed = again.confirmation if again.confirmation is not None and again.confirmation.passed else None
-        if again.open_load is None:
-            down.open_load = None if passed else down.open_load
-        elif down.open_load is None or again.open_load.load_fps != down.open_load.load_fps:
-            down.open_load = again.open_load  # else the known reason stays: it is that of all repeats
-        down.most_fps = min(again.most_fps, down.most_fps)
-        down.refuted_fps = _lowest(down.refuted_fps, again.refuted_fps)
-        return passed or floor
 
     def _trial_at(self, goal: Goal, load_fps: float, repeats: int) -> Confirmation | _OpenLoad:
         """One confirmation, or how the rig disturbed all trials at this load.
@@ -320,7 +294,3 @@ def _higher(confirmation: Confirmation | None, stricter: Confirmation | None) ->
     if stricter is None or (confirmation and confirmation.passed and confirmation.load_fps > stricter.load_fps):
         return confirmation
     return stricter
-
-
-def _lowest(*loads: int | None) -> int | None:
-    return min((load for load in loads if load is not None), default=None)

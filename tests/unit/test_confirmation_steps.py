@@ -47,15 +47,16 @@ def _confirmed(measurer: LoadMeasurer) -> tuple[SearchedGoal, list[float]]:
     return confirmed, [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
 
 
-def test_a_load_that_the_rig_spoiled_for_a_while_is_confirmed_after_one_below_it() -> None:
+def test_a_load_that_the_rig_disturbed_is_left_for_one_below_it() -> None:
     confirmed, loads = _confirmed(measurer_on(SpoilsFirst(6e6)))
 
     assert confirmed.confirmation is not None
-    assert (confirmed.confirmation.load_fps, confirmed.disturbed) == (5_000_000, "")
-    assert loads == [5e6, 5e6, 5e6, 4.75e6, 5e6]
+    assert confirmed.confirmation.load_fps == 4_750_000
+    assert confirmed.disturbed.startswith("the rig let nothing be confirmed at 5.00 Mpps")
+    assert loads == [5e6, 5e6, 5e6, 4.75e6]
 
 
-def test_a_machine_that_disturbs_all_the_time_is_not_asked_again() -> None:
+def test_once_patience_is_spent_each_load_is_tried_once() -> None:
     measurer = measurer_on(SpoilsFirst(6e6))
     measurer.patience_s = 0.0
     confirmed, loads = _confirmed(measurer)
@@ -66,26 +67,7 @@ def test_a_machine_that_disturbs_all_the_time_is_not_asked_again() -> None:
     assert loads == [5e6, 4.75e6, 4.5e6, 4.25e6]
 
 
-def test_a_search_that_has_taken_long_does_not_go_up_again() -> None:
-    measurer = measurer_on(SpoilsFirst(6e6))
-    measurer.started = measurer.runner.clock.monotonic() - 20 * 5.0
-    confirmed, loads = _confirmed(measurer)
-
-    assert confirmed.confirmation is not None
-    assert confirmed.confirmation.load_fps == 4_750_000
-    assert "the rig let nothing be confirmed at 5.00 Mpps" in confirmed.disturbed
-    assert loads == [5e6, 5e6, 5e6, 4.75e6]
-
-
-def test_a_load_that_loses_once_the_rig_lets_it_be_measured_is_the_duts() -> None:
-    confirmed, loads = _confirmed(measurer_on(SpoilsFirst(4.9e6)))
-
-    assert confirmed.confirmation is not None
-    assert (confirmed.confirmation.load_fps, confirmed.disturbed) == (4_850_000, "")
-    assert loads == [5e6, 5e6, 5e6, 4.75e6, 5e6, 4.85e6]
-
-
-def test_no_load_is_tried_again_that_a_valid_trial_refuted() -> None:
+def test_a_load_is_tried_next_that_came_through_at_the_refuted_one() -> None:
     class SpoilsBelow(FakeGenerator):
         """Forwards 4.6 Mpps, and disturbs what is tried between 4.55 and 4.8."""
 
@@ -97,15 +79,16 @@ def test_no_load_is_tried_again_that_a_valid_trial_refuted() -> None:
 
     assert confirmed.confirmation is not None
     assert confirmed.confirmation.load_fps == 4_500_000
-    assert loads == [5e6, 4.6e6, 4.6e6, 4.6e6, 4.5e6, 4.6e6], "of 5 Mpps 4.6 came through"
+    assert loads == [5e6, 4.6e6, 4.6e6, 4.6e6, 4.5e6], "of 5 Mpps 4.6 came through"
     assert confirmed.disturbed.startswith("the rig let nothing be confirmed at 4.60 Mpps")
 
 
-def test_a_tolerant_goal_is_tried_again_too_before_the_strict_ones_load_is_reported_for_it() -> None:
+def test_a_tolerant_goal_whose_load_the_rig_disturbed_has_the_strict_ones() -> None:
     measurer = measurer_on(SpoilsFirst(4.1e6))
     found = [SearchedGoal(NDR, SearchStatus.FOUND, 4_000_000), SearchedGoal(PDR, SearchStatus.FOUND, 4_100_000)]
     ndr, pdr = ConfirmationSearch(measurer, 5.0).confirm_all(found)
 
     assert ndr.confirmation is not None
-    assert pdr.confirmation is not None
-    assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps, pdr.disturbed) == (4_000_000, 4_100_000, "")
+    assert pdr.confirmation == ndr.confirmation
+    assert (ndr.confirmation.load_fps, ndr.disturbed) == (4_000_000, "")
+    assert pdr.disturbed.startswith("the rig let nothing be confirmed at 4.10 Mpps")

@@ -147,19 +147,8 @@ class TrialPolicy:
     last_share: float = 0.5
     """Share of the found load at which a last trial is made when the time is over and none has passed."""
 
-    retried_shares: tuple[float, ...] = (1.0, 0.97, 0.95, 0.92, 0.9, 0.85)
-    """Shares of the found load that are tried once more after a lower one passed."""
-
     fine_lengths: int = 3
     """For so many times a confirmation's length all shares are tried: a user waits for the figure."""
-
-    retry_lengths: int = 20
-    """For so many times a confirmation's length a search goes up again: 40 s if one takes 2 s. On a host that shared
-    its cores all the time one search took 67 s, eight of them for trials above, which were inconclusive, too."""
-
-    above_confirmed: float = 1.01
-    """How far a load must exceed a confirmed one to be above it. A confirmed load is less than the requested one, by
-    the frames that the generator skipped."""
 
     close_above: float = 1.05
     """A load up to this factor above another is close to it: its loss bounds what the other one may be."""
