@@ -2,13 +2,13 @@
 /*
  * What it costs the engine to write a frame, and to compare a received one with what was sent: cycles of the time stamp
  * counter, the fewest of some rounds, without a ring. frame_costs.py writes the frames (frame_costs.h) and compiles
- * this with the engine's own template.c.
+ * this with the engine's own template.c and frame.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <x86intrin.h>
 
-#include "template.h"
+#include "frame.h"
 
 struct stack {
 	const char *name;

@@ -1,6 +1,6 @@
 """What a frame of each stack costs the engine: to write it, and to compare a received one with what was sent.
 
-The engine's own template.c and checksum.c are driven without a ring, so that nothing else is in the figures.
+The engine's own template.c and frame.c are driven without a ring, so that nothing else is in the figures.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def frame_costs() -> list[Figure]:
         options = ["-std=gnu11", "-O3", "-march=native", "-D_GNU_SOURCE", f"-I{native}", f"-I{made}"]
         sources = [
             str(Path(__file__).with_suffix(".c")),
-            *(str(native / f"{name}.c") for name in ("checksum", "template")),
+            *(str(native / f"{name}.c") for name in ("frame", "template")),
         ]
         run(["cc", *options, "-o", f"{made}/frame-costs", *sources], deadline_s=_RUN_S)
         rows = [line.split("\t") for line in run([f"{made}/frame-costs"], deadline_s=_RUN_S).splitlines()]

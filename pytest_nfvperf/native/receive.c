@@ -8,7 +8,7 @@
 #include "places.h"
 #include "receive.h"
 #include "signature.h"
-#include "template.h"
+#include "frame.h"
 #include "track.h"
 
 enum {

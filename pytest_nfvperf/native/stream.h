@@ -10,7 +10,7 @@
 #include "pacer.h"
 #include "port.h"
 #include "signature.h"
-#include "template.h"
+#include "frame.h"
 
 struct departures {
 	uint64_t sent;

@@ -2,34 +2,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "permute.h"
 #include "template.h"
 
 enum {
 	LINES_BEHIND = 2 * HEAD_UNIT, /* a comparison reads so many bytes from where it begins */
-	MOST_OTHERS = 8, /* changed ranges of which nobody said whether a checksum is over them */
 };
 
 static uint16_t whole_units(size_t bytes)
 {
 	return (uint16_t)((bytes + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT);
-}
-
-static size_t stored_bytes(const struct checksum *checksum)
-{
-	return checksum->crc32c ? 4 : 2;
-}
-
-/* By how much what changed in a range of bytes changes the sum of an internet checksum, which is not part of it itself. */
-static int64_t range_change(const struct checksum *checksum, const struct byte_range *range, const uint8_t *sent,
-			    const uint8_t *got)
-{
-	int64_t change = 0;
-
-	for (size_t at = range->offset; at < (size_t)range->offset + range->bytes; at++)
-		if (at - checksum->offset >= 2)
-			change += (got[at] - sent[at]) * ((at - checksum->start) % 2 == 0 ? 256 : 1);
-	return change;
 }
 
 /* ---- making a set */
@@ -98,32 +79,6 @@ static size_t shortest(const struct frame_set *set)
 	for (uint32_t at = 0; at < set->templates; at++)
 		length = set->template[at]->length < length ? set->template[at]->length : length;
 	return length;
-}
-
-struct bits {
-	size_t first, end;
-};
-
-static struct bits field_bits(const struct field *field)
-{
-	size_t end = 8U * (field->offset + field->size) - field->shift;
-
-	return (struct bits){end - field->bits, end};
-}
-
-static struct bits checksum_bits(const struct checksum *checksum)
-{
-	return (struct bits){8U * checksum->offset, 8U * (checksum->offset + stored_bytes(checksum))};
-}
-
-static struct bits range_bits(const struct byte_range *range)
-{
-	return (struct bits){8U * range->offset, 8U * (range->offset + range->bytes)};
-}
-
-static bool overlap(struct bits one, struct bits other)
-{
-	return one.first < other.end && other.first < one.end;
 }
 
 static bool over_signature(const struct frame_set *set, struct bits bits)
@@ -247,6 +202,44 @@ static void sort_changeables(struct frame_set *set)
 			set->changeable[to] = set->changeable[to - 1];
 		set->changeable[to] = range;
 	}
+}
+
+/* The first digits of pi, behind the point. */
+static const uint32_t permute_rounds[] = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
+
+static uint32_t permute_mix(uint32_t value)
+{
+	value = (value ^ value >> 16) * 0x85ebca6bU;
+	value = (value ^ value >> 13) * 0xc2b2ae35U;
+	return value ^ value >> 16;
+}
+
+/* Half of the bits that the network works on. */
+static unsigned int permute_half(uint32_t count)
+{
+	unsigned int bits = count > 1 ? 32U - (unsigned int)__builtin_clz(count - 1) : 0;
+
+	return bits > 2 ? (bits + 1) / 2 : 1;
+}
+
+uint32_t permuted(uint32_t index, uint32_t count, uint32_t seed)
+{
+	unsigned int half = permute_half(count);
+	uint32_t mask = (uint32_t)((1ULL << half) - 1);
+	uint64_t at = index;
+
+	do {
+		uint32_t left = (uint32_t)(at >> half), right = (uint32_t)at & mask;
+
+		for (unsigned int round = 0; round < 4; round++) {
+			uint32_t mixed = left ^ (permute_mix(right + permute_rounds[round] + seed * 0x9e3779b1U) & mask);
+
+			left = right;
+			right = mixed;
+		}
+		at = (uint64_t)left << half | right;
+	} while (at >= count);
+	return (uint32_t)at;
 }
 
 static const char *plan_field(struct frame_set *set, unsigned int which)
@@ -528,141 +521,4 @@ void frame_set_widen(struct frame_set *set, uint16_t bytes)
 
 		template->copied = (uint16_t)larger(template->copied, within_frame(template, bytes));
 	}
-}
-
-struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq)
-{
-	struct frame_cursor at = {.order = (uint32_t)(seq % set->order_length)};
-	uint64_t combination = set->fields != 0 ? seq % set->combinations : 0;
-
-	at.left = set->combinations - combination;
-	for (unsigned int field = 0; field < set->fields; field++) {
-		const struct field *of = &set->field[field];
-		uint64_t index = combination / of->every % of->count;
-
-		at.index[field] = index;
-		at.wait[field] = of->every - combination % of->every;
-		at.value[field] = (of->first + of->step * (of->random ? of->places[index] : index)) & of->mask;
-	}
-	return at;
-}
-
-/* ---- looking at received frames */
-
-bool varying_as_sent(const struct frame_set *set, const struct frame_cursor *at, const struct template *template,
-		     const uint8_t *bytes)
-{
-	for (unsigned int left = set->compared_fields; left != 0; left &= left - 1) {
-		unsigned int field = (unsigned int)__builtin_ctz(left);
-
-		if (field_get(&set->field[field], bytes) != at->value[field])
-			return false;
-	}
-	for (unsigned int left = set->compared_checksums; left != 0; left &= left - 1) {
-		unsigned int which = (unsigned int)__builtin_ctz(left);
-		const struct checksum *checksum = &set->checksum[which];
-		const uint8_t *stored = bytes + checksum->offset;
-		uint32_t crc;
-
-		if (!checksum->crc32c) {
-			if (window_get(stored, 2) !=
-			    internet_checksum(set, which, template->base[which], at->value, bytes, template->signature))
-				return false;
-			continue;
-		}
-		memcpy(&crc, stored, sizeof(crc));
-		/* Over all bytes, so that of a long one is looked at when the rest of it is. */
-		if (template->length <= MAX_COMPARED && crc != crc32c_of_frame(checksum, bytes, template->length))
-			return false;
-	}
-	return true;
-}
-
-enum part { PART, NO_PART, PERHAPS };
-
-/* Whether a checksum is over bytes that may change. Nobody said so of an address that does not vary, for example: in
- * front of TCP it is part of the pseudo-header, in front of ICMP it is not. */
-static enum part is_part(const struct frame_set *set, unsigned int which, const struct byte_range *range)
-{
-	const struct checksum *checksum = &set->checksum[which];
-
-	for (unsigned int at = 0; at < set->checksums; at++)
-		if (at != which && overlap(range_bits(range), checksum_bits(&set->checksum[at])))
-			return checksum->checksums >> at & 1 ? PART : NO_PART;
-	for (unsigned int at = 0; at < set->fields; at++)
-		if (overlap(range_bits(range), field_bits(&set->field[at])))
-			return checksum->fields >> at & 1 ? PART : NO_PART;
-	return range->offset >= checksum->start && range->offset < checksum->offset ? PART : PERHAPS;
-}
-
-/*
- * Whether a checksum that came is right for the bytes that came, as it was for those that were sent: it has changed as
- * much as what it is over. Of what may be part of that any may be. `gone`: bytes that were taken off in front.
- */
-static bool checksum_holds(const struct frame_set *set, unsigned int which, const uint8_t *sent, const uint8_t *got,
-			   size_t length, size_t gone)
-{
-	const struct checksum *checksum = &set->checksum[which];
-	int64_t stored = (int64_t)window_get(got + checksum->offset, 2), others[MOST_OTHERS];
-	int64_t missing = stored - (int64_t)window_get(sent + checksum->offset, 2); /* to a sum that is 0 modulo 0xffff */
-	unsigned int count = 0;
-	uint32_t crc;
-
-	if (checksum->crc32c) {
-		memcpy(&crc, got + checksum->offset, sizeof(crc));
-		return checksum->start >= gone && crc == crc32c_of_frame(checksum, got, length);
-	}
-	if (stored == 0 && checksum->never_zero)
-		return false;
-	for (unsigned int at = 0; at < set->changeables; at++) {
-		int64_t change = range_change(checksum, &set->changeable[at], sent, got);
-		enum part part = change != 0 ? is_part(set, which, &set->changeable[at]) : NO_PART;
-
-		if (part == PART)
-			missing += change;
-		else if (part == PERHAPS && count < MOST_OTHERS)
-			others[count++] = change;
-	}
-	for (uint32_t among = 0; among < 1U << count; among++) {
-		int64_t all = missing;
-
-		for (unsigned int at = 0; at < count; at++)
-			all += among >> at & 1 ? others[at] : 0;
-		if (all % UINT16_MAX == 0)
-			return true;
-	}
-	return false;
-}
-
-bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place,
-		   bool whole)
-{
-	const struct template *template = frame_template(set, at);
-	const uint8_t *got = bytes + ((ptrdiff_t)place - template->signature);
-	size_t next = template->first_compared, end = whole ? template->length : template->headers_end;
-	size_t gone = place < template->signature ? template->signature - place : 0;
-	uint8_t sent[MAX_FRAME_BYTES + HEAD_UNIT];
-
-	if (next < gone)
-		return false;
-	memcpy(sent, template->bytes, end);
-	fields_write(set, template, at, sent);
-	memcpy(sent + template->signature, bytes + place, sizeof(struct signature));
-	if (set->sealed)
-		frame_seal(set, at, sent);
-	for (unsigned int range = 0; range < set->changeables; range++) {
-		size_t first = set->changeable[range].offset;
-
-		if (first > next && memcmp(sent + next, got + next, first - next) != 0)
-			return false;
-		if (first + set->changeable[range].bytes > next)
-			next = first + set->changeable[range].bytes;
-	}
-	if (end > next && memcmp(sent + next, got + next, end - next) != 0)
-		return false;
-	for (unsigned int which = 0; which < set->checksums; which++)
-		if ((set->changeable_checksums >> which & 1) &&
-		    !checksum_holds(set, which, sent, got, template->length, gone))
-			return false;
-	return true;
 }

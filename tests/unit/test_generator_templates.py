@@ -193,7 +193,7 @@ def test_a_receiver_knows_what_routers_change(traffic: Traffic, flows: int) -> N
 
 
 def test_the_engine_has_the_same_random_order() -> None:
-    """The places that its own test holds permute.h to."""
+    """The places that its own test holds template.c to."""
     lines = (source_dir() / "tests/test_permute.c").read_text()
     known = re.findall(r"^\t\{(\d+), (\d+)u, \{([\d, ]+)\}\},$", lines, re.MULTILINE)
     assert len(known) == 8

@@ -34,7 +34,7 @@ def permuted(index: int, count: int, seed: int) -> int:
     """The place of ``index`` in a fixed random order of ``0..count-1`` in which nothing repeats.
 
     A Feistel network over the next even number of bits, applied again while its result is not below ``count``. The
-    engine has the same (native/permute.h): both must give the same numbers.
+    engine has the same (native/template.c): both must give the same numbers.
     """
     half = max(1, ((count - 1).bit_length() + 1) // 2)
     mask = (1 << half) - 1

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "permute.h"
-#include "template.h"
+#include "frame.h"
 
 enum { ROOM = 512, SETS = 3000, FRAMES = 60 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "permute.h"
+#include "template.h"
 
 /* Places of the values number 0, 1, 2, 3, half and last, each modulo the count; tests/unit/test_generator_templates.py
  * reads these lines and holds the model's permuted() to them. */

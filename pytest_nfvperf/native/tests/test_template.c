@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "frames.h"
-#include "template.h"
+#include "frame.h"
 
 enum { IPV4 = 14, UDP = 34, SIGNATURE = 42, ROOM = 512, FRONT = 16 };
 
