@@ -6,11 +6,19 @@
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_version.h>
 
-#include "compat.h"
-#include "devargs.h"
 #include "nic.h"
 #include "sockwait.h"
+
+/* Names that DPDK changed between 20.11 and 25.11. */
+#if RTE_VERSION < RTE_VERSION_NUM(21, 11, 0, 0)
+#define RTE_ETH_LINK_UP ETH_LINK_UP
+#define RTE_ETH_MQ_RX_NONE ETH_MQ_RX_NONE
+#define RTE_ETH_MQ_RX_RSS ETH_MQ_RX_RSS
+#define RTE_ETH_RSS_IP ETH_RSS_IP
+#define RTE_ETH_RSS_UDP ETH_RSS_UDP
+#endif
 
 /*
  * Not rte_dev_probe for a virtual device: it writes the devargs into a message for other processes, which are none

@@ -12,10 +12,7 @@
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 
-#include "port_config.h"
-
-/* The counters of a device that say what is lost in it, in DPDK's order. */
-enum nic_counter { NIC_RX_MISSED, NIC_RX_ERRORS, NIC_TX_ERRORS, NIC_RX_NOMBUF, NIC_COUNTERS };
+#include "driver.h"
 
 struct nic_counts {
 	uint64_t of[NIC_COUNTERS];
@@ -42,17 +39,6 @@ struct nic {
 	unsigned int outage_count;
 };
 
-/* Receive buffers of a port whose driver has so many rings a queue (vmxnet3: 2), and transmit buffers. */
-uint32_t nic_rx_buffers(const struct port_config *config, uint16_t descriptors, unsigned int rings);
-uint32_t nic_tx_buffers(const struct port_config *config, uint16_t descriptors);
-
-/* Whether the rings of a started device left the port enough of so many buffers: else they took all they could get. */
-bool nic_rings_are_full(uint32_t left);
-
-enum {
-	MOST_RINGS = 4, /* that a driver may have for a receive queue */
-};
-
 /* Each is 0, or a negative errno with a sentence in `error`. */
 
 /* Makes the device known to DPDK, and asks what it grants. */
@@ -68,9 +54,6 @@ bool nic_link_up(const struct nic *nic);
 /* Whether somebody has to look at its link during a trial: nobody counts a NIC's that DPDK took from the kernel. */
 bool nic_link_watched(const struct nic *nic);
 
-const char *nic_counter_name(enum nic_counter counter);
-/* The bits of the counters that a driver has. */
-unsigned int nic_known(const char *driver);
 /* What it counts now, false if it cannot be read; and around a trial. */
 bool nic_read(const struct nic *nic, struct nic_counts *counts, struct rte_eth_stats *stats);
 void nic_trial_begin(struct nic *nic);

@@ -7,7 +7,6 @@
 #include <rte_errno.h>
 #include <rte_prefetch.h>
 
-#include "devargs.h"
 #include "port.h"
 #include "template.h"
 

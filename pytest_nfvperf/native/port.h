@@ -17,7 +17,6 @@
 
 #include "nic.h"
 #include "places.h"
-#include "port_config.h"
 #include "sizes.h"
 #include "vhost_switch.h"
 #include "vhost_user.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "devargs.h"
+#include "driver.h"
 #include "sockwait.h"
 
 /* Connects to the socket at this path and hangs up. 0, or errno. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "devargs.h"
+#include "driver.h"
 
 static struct port_config config = {
 	.mac = {{2, 0, 0, 0, 0, 0x1f}}, .queues = 2, .tx_descriptors = 512, .rx_descriptors = 1024};
@@ -50,7 +50,6 @@ static void test_virtual(void)
 
 static void test_back_pressure(void)
 {
-	CHECK(devargs_kept_frames("net_af_xdp,iface=x") == 3072 && devargs_kept_frames("net_af_packet,iface=x") == 0);
 	CHECK(devargs_back_pressure("net_virtio_user,path=/x"));
 	CHECK(devargs_back_pressure("net_memif,id=0"));
 	CHECK(!devargs_back_pressure("net_virtio_user_other,path=/x"));
@@ -68,6 +67,55 @@ static void test_too_long(void)
 	CHECK(!devargs_expand(&config, 7, devargs, name, sizeof(devargs)));
 }
 
+/* What vmxnet3 does: it fills two rings a queue as far as the pool reaches, and leaves one descriptor of each free. */
+static uint32_t left_by_two_rings(uint32_t buffers, uint32_t descriptors)
+{
+	uint32_t wanted = 2 * (descriptors - 1);
+
+	return buffers > wanted ? buffers - wanted : 0;
+}
+
+static void test_two_rings_a_queue(void)
+{
+	struct port_config config = {.queues = 1, .device = "0000:03:00.0"};
+
+	for (uint16_t descriptors = 256; descriptors <= 4096; descriptors *= 2) {
+		CHECK(nic_rx_buffers(&config, descriptors, 1) == descriptors + 128u);
+		CHECK(!nic_rings_are_full(left_by_two_rings(nic_rx_buffers(&config, descriptors, 1), descriptors)));
+		CHECK(nic_rings_are_full(left_by_two_rings(nic_rx_buffers(&config, descriptors, 2), descriptors)));
+	}
+}
+
+static void test_one_ring_a_queue(void)
+{
+	struct port_config config = {.queues = 4, .device = "net_tap"};
+
+	/* net_tap takes one more than its descriptors. */
+	CHECK(nic_rings_are_full(nic_rx_buffers(&config, 1024, 1) - 4 * 1025));
+	CHECK(!nic_rings_are_full(0));
+	CHECK(nic_tx_buffers(&config, 512) == 4 * 512 + 8 * 32 + 128);
+	snprintf(config.device, sizeof(config.device), "net_af_xdp,iface=x");
+	CHECK(nic_rx_buffers(&config, 1024, 1) == 4 * (1024 + 3072) + 128);
+	snprintf(config.device, sizeof(config.device), "net_af_packet,iface=x");
+	config.role = ROLE_FORWARDER;
+	CHECK(nic_rx_buffers(&config, 1024, 1) == 4 * 3 * 1024 + 128);
+}
+
+static void test_a_counter_that_a_driver_lacks_is_missing(void)
+{
+	CHECK(nic_known("net_vmxnet3") == (1 << NIC_RX_MISSED | 1 << NIC_RX_ERRORS | 1 << NIC_TX_ERRORS));
+	CHECK(nic_known("net_af_packet") & 1 << NIC_TX_ERRORS);
+	CHECK(!(nic_known("net_af_packet") & 1 << NIC_RX_ERRORS));
+	CHECK(nic_known("net_e1000_igb") == (1 << NIC_COUNTERS) - 1);
+	CHECK(nic_known("net_e1000_igb_vf") == 1 << NIC_RX_NOMBUF);
+	CHECK(nic_known("net_virtio") == (1 << NIC_RX_ERRORS | 1 << NIC_RX_NOMBUF));
+	CHECK(nic_known("net_ring") == 0);
+	CHECK(nic_known("net_af_xdp") == 1 << NIC_RX_MISSED);
+	CHECK(nic_known("net_tap") == (1 << NIC_RX_ERRORS | 1 << NIC_RX_NOMBUF));
+	CHECK(strcmp(nic_counter_name(NIC_RX_MISSED), "rx_missed") == 0);
+	CHECK(strcmp(nic_counter_name(NIC_RX_NOMBUF), "rx_nombuf") == 0);
+}
+
 int main(void)
 {
 	test_expand();
@@ -75,5 +123,8 @@ int main(void)
 	test_virtual();
 	test_back_pressure();
 	test_too_long();
+	test_two_rings_a_queue();
+	test_one_ring_a_queue();
+	test_a_counter_that_a_driver_lacks_is_missing();
 	return 0;
 }
