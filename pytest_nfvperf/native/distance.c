@@ -6,9 +6,8 @@
 
 #include <rte_cycles.h>
 
+#include "cpu.h"
 #include "distance.h"
-#include "rt_thread.h"
-#include "speed.h"
 
 enum { OWN_LINE = 128 }; /* bytes: two cache lines, since CPUs fetch them in pairs */
 
@@ -80,11 +79,11 @@ static int start_far_side(pthread_t *thread, struct court *court, unsigned int c
 	int error;
 
 	court->preempts = true;
-	error = rt_thread_create(thread, cpu, far_side, court);
+	error = cpu_thread_create(thread, cpu, true, far_side, court);
 	if (error != EPERM)
 		return error;
 	court->preempts = false;
-	return cpu_thread_create(thread, cpu, far_side, court);
+	return cpu_thread_create(thread, cpu, false, far_side, court);
 }
 
 static void play_rally(struct rally *rally, struct court *court, uint64_t *took)

@@ -16,7 +16,7 @@ struct distance {
 	unsigned int turns; /* played; fewer than asked for when a CPU was not to be had in time */
 	uint64_t median; /* cycles of a round trip; 0 without a turn */
 	uint64_t low; /* the same, of the fastest tenth */
-	uint64_t speed, other_speed; /* of the two CPUs while both compute (speed.h); 0 without a turn */
+	uint64_t speed, other_speed; /* of the two CPUs while both compute (cpu.h); 0 without a turn */
 	bool preempted; /* the other CPU's thread had a real-time priority, so whoever ran there gave way */
 };
 

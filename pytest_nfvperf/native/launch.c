@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_launch.h>
@@ -91,14 +90,6 @@ const char *launch_start(struct engine *engine)
 		return "a polling thread is still busy";
 	}
 	return NULL;
-}
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 enum {

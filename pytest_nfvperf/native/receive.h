@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "clock.h"
+#include "cpu.h"
 #include "port.h"
 
 /* Polls a port until it is empty, within reason. Returns frames received. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include <time.h>
-
 #include <rte_cycles.h>
 
 #include "answer.h"
@@ -50,11 +48,9 @@ static json_t *report_dues(const struct run *run, const struct track *track)
 /* The trial's start by the clock that other programs of the machine have. */
 static uint64_t started_ns(const struct run *run)
 {
-	struct timespec now;
 	uint64_t cycles = rte_rdtsc() - run->start;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - cycles_to_ns(&run->timebase, cycles);
+	return monotonic_ns() - cycles_to_ns(&run->timebase, cycles);
 }
 
 static void report_arrivals(json_t *object, const struct track *track)

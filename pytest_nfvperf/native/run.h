@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "clock.h"
-#include "health.h"
+#include "cpu.h"
 #include "port.h"
 #include "stream.h"
 #include "track.h"

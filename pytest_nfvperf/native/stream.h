@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "clock.h"
+#include "cpu.h"
 #include "pacer.h"
 #include "port.h"
 #include "signature.h"

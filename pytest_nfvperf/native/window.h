@@ -17,7 +17,7 @@ struct window {
 	uint64_t received;
 	uint64_t missing; /* frames sent before one that came, and not come themselves */
 	uint64_t absent_cycles;
-	uint64_t speed; /* most cycles that the probe took, at its end or when the witnesses were asked (speed.h) */
+	uint64_t speed; /* most cycles that the probe took, at its end or when the witnesses were asked (cpu.h) */
 };
 
 struct window_log {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "speed.h"
 #include "windows.h"
 
 bool window_plan(struct worker *worker, const struct run *run)

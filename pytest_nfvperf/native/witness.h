@@ -25,7 +25,7 @@ struct run;
 
 struct look {
 	uint64_t late; /* cycles from the window's end to the look */
-	uint64_t speed; /* cycles that the probe took (speed.h) */
+	uint64_t speed; /* cycles that the probe took (cpu.h) */
 	int64_t waited_ns; /* that the watched thread has waited for its CPU so far, but for this witness's own looks */
 	bool stopped; /* a signal or a debugger keeps the watched thread stopped */
 	uint64_t asked_late; /* the most cycles from a question in the window to its look; 0: none was asked */

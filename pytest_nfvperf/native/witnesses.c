@@ -7,8 +7,6 @@
 
 #include <rte_common.h>
 
-#include "rt_thread.h"
-#include "speed.h"
 #include "watched.h"
 #include "witnesses.h"
 
@@ -51,24 +49,12 @@ static bool kept_stopped(const struct witness *witness, const struct scheduled *
 	return now->ran_ns > 0 && told_ns + UNTOLD_NS < passed_ns && watched_stopped(&witness->watched);
 }
 
-/* A point of time that is so far away. */
-static struct timespec in_ns(uint64_t ns)
-{
-	struct timespec time = {0};
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &time);
-	ns += (uint64_t)time.tv_nsec;
-	time.tv_sec += (time_t)(ns / 1000000000);
-	time.tv_nsec = (long)(ns % 1000000000);
-	return time;
-}
-
 /* Sleeps until the window's end at `due`, and looks whenever it is asked to. Keeps the worst of those looks. */
 static void sleep_through_window(struct witness *witness, uint64_t due, struct look *look)
 {
 	const struct timebase *base = &witness->run->timebase;
 	uint64_t now = rte_rdtsc();
-	struct timespec end = in_ns(due > now ? cycles_to_ns(base, due - now) : 0);
+	struct timespec end = monotonic_in(due > now ? cycles_to_ns(base, due - now) : 0);
 
 	while (sem_clockwait(&witness->wanted, CLOCK_MONOTONIC, &end) == 0 || errno == EINTR) {
 		uint64_t asked = __atomic_load_n(&witness->asked, __ATOMIC_ACQUIRE);
@@ -139,7 +125,7 @@ bool witnesses_start(struct witnesses *witnesses, struct run *run)
 		witness->kept = calloc(witness->room, sizeof(*witness->kept));
 		if (witness->kept == NULL || sem_init(&witness->wanted, 0, 0) != 0)
 			return false;
-		if (rt_thread_create(&witness->thread, witness->cpu, witness_main, witness) != 0)
+		if (cpu_thread_create(&witness->thread, witness->cpu, true, witness_main, witness) != 0)
 			return false; /* without the right to preempt it would come when the DUT lets it */
 		witness->started = true;
 	}

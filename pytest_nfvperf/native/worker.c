@@ -10,7 +10,6 @@
 #include "interval.h"
 #include "receive.h"
 #include "run.h"
-#include "speed.h"
 #include "windows.h"
 #include "witnesses.h"
 

@@ -200,7 +200,7 @@ def test_no_circle_among_files():
 
 
 def test_no_circle_among_c_files():
-    """A header and the .c of its name are one. Each knows what it includes, and where the functions are that it names."""
+    """A header and the .c of its name are one. Each knows what it includes, and where the functions it names are."""
     comments_and_texts = re.compile(r'/\*.*?\*/|"(?:[^"\\]|\\.)*"', re.DOTALL)
     sources = {path: path.read_text() for path in (PACKAGE / "native").glob("*.[ch]")}
     bare = {path: comments_and_texts.sub("", text) for path, text in sources.items() if path.suffix == ".c"}

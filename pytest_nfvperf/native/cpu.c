@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "health.h"
+#include "cpu.h"
 
 static uint64_t involuntary_switches(void)
 {
@@ -40,4 +41,32 @@ void health_end(struct health *health)
 	health->preemptions = involuntary_switches() - health->preemptions;
 	health->run_delay_known = health->run_delay_known && run_delay(&now);
 	health->run_delay_ns = health->run_delay_known ? now - health->run_delay_ns : 0;
+}
+
+static void prefer(pthread_attr_t *attributes)
+{
+	struct sched_param priority = {.sched_priority = 1};
+
+	(void)pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+	(void)pthread_attr_setschedpolicy(attributes, SCHED_FIFO);
+	(void)pthread_attr_setschedparam(attributes, &priority);
+}
+
+int cpu_thread_create(pthread_t *thread, unsigned int cpu, bool real_time, void *(*body)(void *), void *opaque)
+{
+	pthread_attr_t attributes;
+	cpu_set_t cpus;
+	int error = pthread_attr_init(&attributes);
+
+	if (error != 0)
+		return error;
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	error = pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
+	if (real_time)
+		prefer(&attributes);
+	if (error == 0)
+		error = pthread_create(thread, &attributes, body, opaque);
+	pthread_attr_destroy(&attributes);
+	return error;
 }
