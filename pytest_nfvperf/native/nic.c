@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +11,9 @@
 #include <rte_errno.h>
 #include <rte_version.h>
 
+#include "cpu.h"
 #include "nic.h"
-#include "sockwait.h"
+#include "vhost_user.h"
 
 /* Names that DPDK changed between 20.11 and 25.11. */
 #if RTE_VERSION < RTE_VERSION_NUM(21, 11, 0, 0)
@@ -19,6 +23,61 @@
 #define RTE_ETH_RSS_IP ETH_RSS_IP
 #define RTE_ETH_RSS_UDP ETH_RSS_UDP
 #endif
+
+/*
+ * A deadline for virtio-user's server mode, whose probe blocks in accept() until a client comes
+ * (DPDK drivers/net/virtio/virtio_user/vhost_user.c). When time is up we connect ourselves and
+ * hang up, which makes the probe fail.
+ */
+struct sockwait {
+	bool running;
+	bool expired;
+	unsigned int timeout_ms;
+	char path[MAX_DEVARGS];
+	pthread_t thread;
+	sem_t done;
+};
+
+static void *watch(void *opaque)
+{
+	struct sockwait *wait = opaque;
+	struct timespec until = monotonic_in(wait->timeout_ms * UINT64_C(1000000));
+	int ret;
+
+	do
+		ret = sem_clockwait(&wait->done, CLOCK_MONOTONIC, &until);
+	while (ret != 0 && errno == EINTR);
+	wait->expired = ret != 0;
+	if (wait->expired)
+		(void)vhost_touch(wait->path);
+	return NULL;
+}
+
+/* Does nothing for devargs that are not of a server socket. */
+static void sockwait_start(struct sockwait *wait, const char *devargs, unsigned int timeout_ms)
+{
+	char server[8];
+
+	memset(wait, 0, sizeof(*wait));
+	if (!devargs_value(devargs, "server", server, sizeof(server)) || strcmp(server, "1") != 0 ||
+	    !devargs_value(devargs, "path", wait->path, sizeof(wait->path)))
+		return;
+	vhost_remove_stale(wait->path);
+	wait->timeout_ms = timeout_ms;
+	(void)sem_init(&wait->done, 0, 0);
+	wait->running = pthread_create(&wait->thread, NULL, watch, wait) == 0;
+}
+
+/* True when the deadline struck. */
+static bool sockwait_stop(struct sockwait *wait)
+{
+	if (!wait->running)
+		return false;
+	(void)sem_post(&wait->done);
+	pthread_join(wait->thread, NULL);
+	(void)sem_destroy(&wait->done);
+	return wait->expired;
+}
 
 /*
  * Not rte_dev_probe for a virtual device: it writes the devargs into a message for other processes, which are none

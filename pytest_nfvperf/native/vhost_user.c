@@ -183,16 +183,25 @@ static bool memory_new(struct vhost *vhost)
 
 /* ---- the socket */
 
-/* A killed process leaves its socket, and bind() would fail. One that somebody listens on stays. */
-static void remove_stale(const struct sockaddr_un *address)
+int vhost_touch(const char *path)
 {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int ret = 0;
 
 	if (fd < 0)
-		return;
-	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED)
-		(void)unlink(address->sun_path);
+		return errno;
+	memcpy(address.sun_path, path, strnlen(path, sizeof(address.sun_path) - 1));
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+		ret = errno;
 	close(fd);
+	return ret;
+}
+
+void vhost_remove_stale(const char *path)
+{
+	if (vhost_touch(path) == ECONNREFUSED)
+		(void)unlink(path);
 }
 
 static bool listen_at(struct vhost *vhost)
@@ -200,7 +209,7 @@ static bool listen_at(struct vhost *vhost)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	memcpy(address.sun_path, vhost->config.path, strnlen(vhost->config.path, sizeof(address.sun_path) - 1));
-	remove_stale(&address);
+	vhost_remove_stale(vhost->config.path);
 	vhost->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (vhost->listener < 0 || bind(vhost->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 	    listen(vhost->listener, 1) != 0)

@@ -64,4 +64,10 @@ bool vhost_connected(struct vhost *vhost);
 /* Gives everything back: sockets, memory, the path. Of one that never opened, too, if it is all zeros. */
 void vhost_close(struct vhost *vhost);
 
+/* Connects to the socket at this path and hangs up. 0, or errno. */
+int vhost_touch(const char *path);
+
+/* A killed process leaves its socket, and bind() would fail. One that somebody listens on stays. */
+void vhost_remove_stale(const char *path);
+
 #endif
