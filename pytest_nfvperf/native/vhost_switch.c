@@ -11,7 +11,7 @@
 
 #include "vhost_switch.h"
 
-enum { RETRY_MS = 10, MAX_RING = 1 << 15, MAX_FDS = VHOST_MAX_REGIONS, STATUS_DRIVER_OK = 4 };
+enum { MAX_RING = 1 << 15, MAX_FDS = VHOST_MAX_REGIONS, STATUS_DRIVER_OK = 4 };
 
 static const uint64_t FEATURES =
 	VHOST_F_PROTOCOL_FEATURES | VIRTIO_F_VERSION_1 | VIRTIO_F_RING_PACKED | VIRTIO_F_IN_ORDER;
@@ -38,24 +38,9 @@ static bool try_to_connect(struct vhost_switch *device)
 		device->connection = fd;
 		return true;
 	}
-	snprintf(device->error, sizeof(device->error), "cannot connect to %s: %s", device->path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return false;
-}
-
-bool vhost_switch_open(struct vhost_switch *device, const char *path, unsigned int timeout_ms)
-{
-	int64_t deadline = now_ms() + timeout_ms;
-
-	vhost_switch_init(device, path);
-	while (!try_to_connect(device)) {
-		if (now_ms() >= deadline)
-			return false;
-		/* Nothing announces a socket's appearance but the socket itself. */
-		(void)poll(NULL, 0, RETRY_MS);
-	}
-	return true;
 }
 
 static void unmap(struct vhost_switch *device)
@@ -253,7 +238,6 @@ static bool serve_one(struct vhost_switch *device)
 		return false;
 	}
 	wants_answer = (message.flags & VHOST_NEED_REPLY) && (device->protocol & VHOST_PROTOCOL_REPLY_ACK);
-	device->messages++;
 	switch (message.request) {
 	case VHOST_GET_FEATURES:
 		done = answer(device, message.request, device->offered);
@@ -287,23 +271,6 @@ static bool ready(const struct vhost_switch *device, uint16_t queues)
 		if (!device->ring[at].enabled)
 			return false;
 	return !(device->protocol & VHOST_PROTOCOL_STATUS) || (device->status & STATUS_DRIVER_OK);
-}
-
-bool vhost_switch_serve(struct vhost_switch *device, uint16_t queues, unsigned int timeout_ms)
-{
-	int64_t deadline = now_ms() + timeout_ms;
-
-	while (!ready(device, queues)) {
-		struct pollfd waiting = {.fd = device->connection, .events = POLLIN};
-		int64_t left = deadline - now_ms();
-
-		if (left > 0 && poll(&waiting, 1, (int)left) == 1 && serve_one(device))
-			continue;
-		snprintf(device->error, sizeof(device->error), "the front-end did not finish its handshake: %u messages came",
-			 device->messages);
-		return false;
-	}
-	return true;
 }
 
 bool vhost_switch_poll(struct vhost_switch *device, uint16_t queues)

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "vhost_message.h"
+#include "cpu.h"
 #include "vhost_user.h"
 
 enum {
@@ -65,6 +65,11 @@ static const char *name_of(uint32_t request)
 	};
 
 	return request < sizeof(names) / sizeof(names[0]) && names[request] != NULL ? names[request] : "a message";
+}
+
+static int64_t now_ms(void)
+{
+	return (int64_t)(monotonic_ns() / 1000000);
 }
 
 /* 1 when the descriptor is ready, 0 at the deadline, -1 when it is broken. */
@@ -453,33 +458,21 @@ bool vhost_lacks_features(const struct vhost *vhost)
 	return (vhost->features & NEEDED) != NEEDED;
 }
 
-bool vhost_handshake(struct vhost *vhost, int connection)
-{
-	hang_up(vhost);
-	vhost->features = NEEDED;
-	vhost->protocol = 0;
-	vhost->connection = connection;
-	vhost->deadline_ms = now_ms() + HANDSHAKE_MS;
-	if (agree_on_features(vhost) && share_memory(vhost) && set_rings(vhost)) {
-		vhost->handshakes++;
-		return true;
-	}
-	hang_up(vhost);
-	return false;
-}
-
 bool vhost_connect(struct vhost *vhost, unsigned int timeout_ms)
 {
-	int connection;
-
 	hang_up(vhost);
 	vhost->features = NEEDED; /* whoever does not connect lacks none */
+	vhost->protocol = 0;
 	if (wait_for(vhost->listener, POLLIN, now_ms() + timeout_ms) != 1)
 		return failed(vhost, "nobody connected to its socket within %u ms", timeout_ms);
-	connection = accept4(vhost->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (connection < 0)
+	vhost->connection = accept4(vhost->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (vhost->connection < 0)
 		return failed(vhost, "cannot accept the switch: %s", strerror(errno));
-	return vhost_handshake(vhost, connection);
+	vhost->deadline_ms = now_ms() + HANDSHAKE_MS;
+	if (agree_on_features(vhost) && share_memory(vhost) && set_rings(vhost))
+		return true;
+	hang_up(vhost);
+	return false;
 }
 
 bool vhost_connected(struct vhost *vhost)

@@ -12,54 +12,51 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "connected.h"
 #include "vhost_switch.h"
 #include "vhost_user.h"
 
-enum { MOST_BYTES = 4096, SERVE_MS = 100 };
+enum { MOST_BYTES = 4096, CONNECT_MS = 100 };
 
-struct conversation {
-	int ours; /* end that hears the input, and then the end of it */
-	int other; /* takes what ours says, and reads none of it */
-};
-
-static struct conversation begin(const uint8_t *bytes, size_t count)
+/* All of the input, and then the end of it; what is said in return nobody reads. */
+static void say(int connection, const uint8_t *bytes, size_t count)
 {
-	int ends[2];
-
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-	CHECK(count == 0 || write(ends[1], bytes, count) == (ssize_t)count);
-	CHECK(shutdown(ends[1], SHUT_WR) == 0);
-	return (struct conversation){ends[0], ends[1]};
+	CHECK(count == 0 || write(connection, bytes, count) == (ssize_t)count);
+	CHECK(shutdown(connection, SHUT_WR) == 0);
 }
 
 static void hear_as_front_end(const uint8_t *bytes, size_t count)
 {
 	struct vhost_config config = {.queues = 2, .rx_descriptors = 8, .tx_descriptors = 8, .frame_bytes = 64};
-	struct conversation conversation = begin(bytes, count);
 	struct vhost vhost;
+	int other;
 
 	snprintf(config.path, sizeof(config.path), "/tmp/nfvperf-fuzz-%ld", (long)getpid());
 	CHECK(vhost_open(&vhost, &config));
-	if (vhost_handshake(&vhost, conversation.ours)) {
+	other = connected_to(config.path);
+	say(other, bytes, count);
+	if (vhost_connect(&vhost, CONNECT_MS)) {
 		vring_tx_publish(&vhost.tx[1], 3);
 		CHECK_EQUAL(vring_tx_room(&vhost.tx[1]), 8 - 3);
 		CHECK_EQUAL(vring_rx_wait(&vhost.rx[1], 8, 1, 0), 0);
 	}
 	CHECK(vhost.connection < 0 || !vhost_connected(&vhost));
 	vhost_close(&vhost);
-	close(conversation.other);
+	close(other);
 }
 
 static void hear_as_switch(const uint8_t *bytes, size_t count)
 {
-	struct conversation conversation = begin(bytes, count);
 	struct vhost_switch device;
+	int ends[2];
 
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+	say(ends[1], bytes, count);
 	vhost_switch_init(&device, "/nowhere");
-	device.connection = conversation.ours;
-	(void)vhost_switch_serve(&device, 1, SERVE_MS);
+	device.connection = ends[0];
+	(void)vhost_switch_poll(&device, 1);
 	vhost_switch_close(&device);
-	close(conversation.other);
+	close(ends[1]);
 }
 
 static int next_file(void)

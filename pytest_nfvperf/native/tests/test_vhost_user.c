@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both ends of vhost-user talk over a socket, and frames of every size come through both rings, in order, whole. */
-#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "connected.h"
 #include "vhost_switch.h"
 #include "vhost_user.h"
 
@@ -22,13 +22,28 @@ struct other_end {
 	struct vhost_switch device;
 };
 
+/* Answers until the rings are enabled, the front-end hangs up, or the deadline. */
+static bool finishes_handshake(struct other_end *end)
+{
+	for (int ms = 0; ms < DEADLINE_MS; ms++) {
+		bool was_connected = end->device.connection >= 0;
+
+		if (vhost_switch_poll(&end->device, end->queues))
+			return true;
+		if (was_connected && end->device.connection < 0)
+			return false;
+		(void)poll(NULL, 0, 1);
+	}
+	return false;
+}
+
 static void *serve(void *opaque)
 {
 	struct other_end *end = opaque;
 
-	CHECK(vhost_switch_open(&end->device, end->path, DEADLINE_MS));
+	vhost_switch_init(&end->device, end->path);
 	end->device.offered &= ~end->lacks;
-	end->served = vhost_switch_serve(&end->device, end->queues, DEADLINE_MS);
+	end->served = finishes_handshake(end);
 	for (unsigned int sent = 0; end->served && sent < end->loops;) {
 		struct vring_device *from = &end->device.ring[1], *to = &end->device.ring[0];
 		uint8_t *in, *out;
@@ -156,7 +171,6 @@ static void reconnects(void)
 		CHECK(vhost_connect(&vhost, DEADLINE_MS));
 		CHECK(pthread_join(thread, NULL) == 0);
 		CHECK(end.served);
-		CHECK_EQUAL(vhost.handshakes, times);
 		vring_tx_publish(&vhost.tx[2], times % 7);
 		CHECK_EQUAL(vring_tx_room(&vhost.tx[2]), 128 - times % 7);
 		vhost_switch_close(&end.device);
@@ -191,16 +205,14 @@ struct bad_end {
 static void *answer_badly(void *opaque)
 {
 	struct bad_end *end = opaque;
-	struct vhost_switch device;
+	int connection = connected_to(end->path);
 	uint8_t ignored[256];
-	ssize_t got = 1;
 
-	CHECK(vhost_switch_open(&device, end->path, DEADLINE_MS));
 	if (end->count > 0)
-		CHECK(send(device.connection, end->bytes, end->count, MSG_NOSIGNAL) == (ssize_t)end->count);
-	while (end->bytes != NULL && (got > 0 || (got < 0 && errno == EAGAIN))) /* its socket has a patience of its own */
-		got = recv(device.connection, ignored, sizeof(ignored), 0);
-	vhost_switch_close(&device);
+		CHECK(send(connection, end->bytes, end->count, MSG_NOSIGNAL) == (ssize_t)end->count);
+	while (end->bytes != NULL && recv(connection, ignored, sizeof(ignored), 0) > 0)
+		;
+	close(connection);
 	return NULL;
 }
 
