@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open-loop pacing from the TSC: when each frame of a stream is due, whatever became of the
- * frames before it. Frame k is due k / fps seconds after the start.
+ * Open-loop pacing from the TSC: when each frame of a stream is due, whatever became of the frames before it, and how
+ * many of those that are due one burst takes. Frame k is due k / fps seconds after the start.
  */
 #ifndef NFVPERF_PACER_H
 #define NFVPERF_PACER_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "sizes.h"
 
 struct pacer {
 	uint64_t start; /* TSC */
@@ -24,7 +27,19 @@ struct pacer {
  * fps must be below hz. Up to `slack` cycles of frames may be sent late, but no more than
  * `ring_share`, so that our own catching up cannot fill the ring, and never less than a burst.
  */
-void pacer_init(struct pacer *pacer, uint64_t hz, uint64_t fps, uint64_t frames, uint64_t slack, uint64_t ring_share);
+static inline void pacer_init(struct pacer *pacer, uint64_t hz, uint64_t fps, uint64_t frames, uint64_t slack,
+			      uint64_t ring_share)
+{
+	memset(pacer, 0, sizeof(*pacer));
+	pacer->frames = frames;
+	pacer->frames_per_cycle = (uint64_t)(((__uint128_t)fps << 64) / hz);
+	pacer->cycles_per_frame = (uint64_t)(((__uint128_t)hz << 32) / fps);
+	pacer->backlog_limit = (uint64_t)((__uint128_t)slack * pacer->frames_per_cycle >> 64);
+	if (pacer->backlog_limit > ring_share)
+		pacer->backlog_limit = ring_share;
+	if (pacer->backlog_limit < BURST_FRAMES)
+		pacer->backlog_limit = BURST_FRAMES;
+}
 
 /* Frames that are due at `now` and not yet dealt with. */
 static inline uint64_t pacer_backlog(const struct pacer *pacer, uint64_t now)
@@ -73,6 +88,30 @@ static inline uint64_t pacer_give_up(struct pacer *pacer, uint64_t frames, bool 
 		return frames;
 	}
 	return 0;
+}
+
+/* ---- bursts */
+
+enum { LINE_DESCRIPTORS = 4 }; /* of a packed virtqueue, in a cache line of 64 bytes */
+
+/*
+ * A burst ends where a line of the ring's descriptors does, if enough frames are due. Both drivers
+ * (DPDK's virtio and vhost) write and read whole lines at once, and single descriptors at the ends
+ * of a burst that begins elsewhere. A switch that always finds 32 frames keeps the place in its line
+ * at which it began, for a whole trial: by chance it then pays for the ends of every burst, or never.
+ */
+static inline uint16_t burst_of(uint64_t due, uint64_t position)
+{
+	uint16_t burst = (uint16_t)(due < BURST_FRAMES ? due : BURST_FRAMES);
+	uint16_t beyond = (uint16_t)((position + burst) % LINE_DESCRIPTORS);
+
+	return burst > beyond ? (uint16_t)(burst - beyond) : burst;
+}
+
+/* How many complete the line in which the next descriptor stands; 0 where it begins one. */
+static inline uint64_t lead_of(uint64_t position)
+{
+	return (LINE_DESCRIPTORS - position % LINE_DESCRIPTORS) % LINE_DESCRIPTORS;
 }
 
 #endif

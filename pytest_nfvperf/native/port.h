@@ -16,7 +16,7 @@
 #include <rte_mempool.h>
 
 #include "nic.h"
-#include "places.h"
+#include "signature.h"
 #include "sizes.h"
 #include "vhost_switch.h"
 #include "vhost_user.h"

@@ -9,7 +9,7 @@
 #include "cpu.h"
 #include "port.h"
 #include "stream.h"
-#include "track.h"
+#include "receive.h"
 #include "window.h"
 #include "witness.h"
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every test frame carries behind its headers. 14 bytes, so that it fits a 64-byte UDP
- * frame with an 802.1Q tag too. Host byte order: sender and receiver are one process.
+ * What every test frame carries behind its headers, and where it stands in frames that were received. 14 bytes, so that
+ * it fits a 64-byte UDP frame with an 802.1Q tag too. Host byte order: sender and receiver are one process. No DPDK.
  */
 #ifndef NFVPERF_SIGNATURE_H
 #define NFVPERF_SIGNATURE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "sizes.h"
 
 #define SIGNATURE_MAGIC 0x664eU
 #define SIGNATURE_SAMPLED 0x80U /* in stream: the lateness is filled in, take a latency sample */
@@ -70,6 +74,52 @@ static inline uint16_t lateness_encode(uint64_t units)
 static inline uint64_t lateness_decode(uint16_t code)
 {
 	return (uint64_t)(code & 0xfff) << (code >> 12);
+}
+
+/* ---- where they stand */
+
+/*
+ * Where signatures stood in the frames of a port; those that streams end on it with come first. Switches push and pop
+ * tags, labels and tunnels, and nobody here knows headers: a signature is looked for where others stood, and then
+ * everywhere.
+ */
+struct places {
+	uint16_t last; /* the one of the last frame */
+	uint16_t count;
+	uint16_t next; /* to give way to a new one */
+	uint16_t at[MAX_PLACES];
+};
+
+/* Remembers one more, unless it is known or all are taken. */
+void places_add(struct places *places, uint16_t place);
+
+/* The next place behind `from` at which a signature of this trial stands; 0: there is none. */
+size_t place_behind(const uint8_t *bytes, size_t length, uint8_t trial, size_t from);
+
+/* What place_of() does where the last frame's place is not this one's. */
+size_t place_search(struct places *places, const uint8_t *bytes, size_t length, uint8_t trial);
+
+/* Magic and trial. */
+static inline bool signature_begins(const uint8_t *bytes, uint8_t trial)
+{
+	uint32_t word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return (word & 0xffffff) == (SIGNATURE_MAGIC | (uint32_t)trial << 16);
+}
+
+/*
+ * Where the signature of a frame of this trial stands. Else where one of another trial may stand: there its `trial`
+ * differs. 0 when there is none.
+ */
+static inline size_t place_of(struct places *places, const uint8_t *bytes, size_t length, uint8_t trial)
+{
+	size_t place = places->last;
+
+	if (__builtin_expect(length >= place + sizeof(struct signature), 1) &&
+	    __builtin_expect(signature_begins(bytes + place, trial), 1))
+		return place;
+	return place_search(places, bytes, length, trial);
 }
 
 #endif

@@ -5,7 +5,6 @@
 #include <rte_cycles.h>
 #include <rte_branch_prediction.h>
 
-#include "burst.h"
 #include "stream.h"
 
 enum {

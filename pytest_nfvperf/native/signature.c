@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "places.h"
+#include "signature.h"
 
 enum { FIRST_PLACE = 14 }; /* behind the MAC addresses and a type */
 
