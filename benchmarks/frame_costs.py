@@ -88,7 +88,7 @@ def _bytes(program: FrameProgram) -> str:
 
 
 def _row(at: int, name: str, program: FrameProgram) -> str:
-    """As the engine reads a stream (native/plan_frames.c)."""
+    """As the engine reads a stream (native/plan.c)."""
     fields = [
         f"{{.offset = {each.offset}, .size = {each.size}, .shift = {each.shift}, .bits = {each.bits}, "
         f".random = {int(each.order == 'random')}, .seed = {each.seed}, .first = {each.first}u, .step = {each.step}u, "

@@ -5,29 +5,20 @@
 
 #include <rte_ethdev.h>
 
-#include "answer.h"
 #include "commands.h"
-#include "report.h"
+#include "protocol.h"
 
-struct choice {
-	const char *name;
-	int value;
-};
+static const char *const roles[] = {
+	[ROLE_ENDPOINT] = "endpoint", [ROLE_FORWARDER] = "forwarder", [ROLE_MONITOR] = "monitor", [ROLE_HOST] = "host"};
+static const char *const modes[] = {[VNF_IO] = "io", [VNF_MAC] = "mac", [VNF_MACSWAP] = "macswap"};
 
-static const struct choice roles[] = {
-	{"endpoint", ROLE_ENDPOINT}, {"forwarder", ROLE_FORWARDER}, {"monitor", ROLE_MONITOR},
-	{"host", ROLE_HOST}, {NULL, 0}};
-static const struct choice modes[] = {{"io", VNF_IO}, {"mac", VNF_MAC}, {"macswap", VNF_MACSWAP}, {NULL, 0}};
-
-static bool choose(const struct choice *choices, const char *name, int *value)
+/* The place of a name among these; -1: it is none of them. */
+static int choose(const char *const *names, size_t count, const char *name)
 {
-	for (; choices->name != NULL; choices++) {
-		if (strcmp(choices->name, name) == 0) {
-			*value = choices->value;
-			return true;
-		}
-	}
-	return false;
+	for (size_t at = 0; at < count; at++)
+		if (strcmp(names[at], name) == 0)
+			return (int)at;
+	return -1;
 }
 
 struct attach_request {
@@ -89,14 +80,14 @@ static bool parse_addresses(const struct attach_request *want, struct port_confi
 
 static bool parse_config(const struct attach_request *want, struct port_config *config, json_t *answer)
 {
-	int role, mode;
+	int role = choose(roles, RTE_DIM(roles), want->role), mode = choose(modes, RTE_DIM(modes), want->mode);
 
 	memset(config, 0, sizeof(*config));
 	if (!check_numbers(want, answer))
 		return false;
-	if (!choose(roles, want->role, &role))
+	if (role < 0)
 		return answer_error(answer, "bad_request", "role must be endpoint, forwarder, monitor or host, not \"%s\"", want->role);
-	if (!choose(modes, want->mode, &mode))
+	if (mode < 0)
 		return answer_error(answer, "bad_request", "vnf_mode must be io, mac or macswap, not \"%s\"", want->mode);
 	if (role == ROLE_FORWARDER && mode == VNF_MAC && want->eth_peer[0] == '\0')
 		return answer_error(answer, "bad_request", "vnf_mode mac needs eth_peer");
@@ -124,15 +115,14 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 static void report_device(const struct port *port, json_t *answer)
 {
 	const struct nic *nic = &port->nic;
-	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+	char mac[MAC_TEXT];
 
 	if (port->kind != PORT_DPDK)
 		return;
-	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", RTE_ETHER_ADDR_BYTES(&nic->mac));
 	json_object_set_new(answer, "driver", json_string(nic->driver));
 	if (nic->pci[0] != '\0')
 		json_object_set_new(answer, "pci", json_string(nic->pci));
-	json_object_set_new(answer, "mac", json_string(mac));
+	json_object_set_new(answer, "mac", json_string(mac_text(&nic->mac, mac)));
 	json_object_set_new(answer, "promiscuous", json_boolean(nic->promiscuous));
 	answer_int(answer, "queues", port->config.queues);
 	answer_int(answer, "rx_descriptors", nic->rx_descriptors);
@@ -189,12 +179,8 @@ bool command_detach(struct engine *engine, json_t *request, json_t *answer)
 bool command_links(struct engine *engine, json_t *request, json_t *answer)
 {
 	json_t *links = json_object();
-	json_error_t error;
 
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{}") != 0) {
-		json_decref(links);
-		return answer_error(answer, "bad_request", "links: %s", error.text);
-	}
+	(void)request;
 	for (int at = 0; at < MAX_PORTS; at++) {
 		struct port *port = &engine->ports.port[at];
 
@@ -218,7 +204,7 @@ static json_t *stats_of(const struct port *port)
 		answer_int(counts, "tx_packets", stats.opackets);
 		answer_int(counts, "rx_bytes", stats.ibytes);
 		answer_int(counts, "tx_bytes", stats.obytes);
-		report_lost(counts, &lost);
+		(void)report_lost(counts, &lost);
 	}
 	return counts;
 }
@@ -226,12 +212,8 @@ static json_t *stats_of(const struct port *port)
 bool command_stats(struct engine *engine, json_t *request, json_t *answer)
 {
 	json_t *ports = json_object();
-	json_error_t error;
 
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{}") != 0) {
-		json_decref(ports);
-		return answer_error(answer, "bad_request", "stats: %s", error.text);
-	}
+	(void)request;
 	for (int at = 0; at < MAX_PORTS; at++) {
 		const struct port *port = &engine->ports.port[at];
 

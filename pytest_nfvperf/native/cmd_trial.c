@@ -1,20 +1,152 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trial, learn, forward */
+/*
+ * trial, learn, forward: gives ports and streams to the polling threads, starts them and waits for them.
+ */
+#include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include "answer.h"
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
 #include "commands.h"
-#include "launch.h"
-#include "plan.h"
-#include "report.h"
+#include "interval.h"
+#include "protocol.h"
 #include "windows.h"
-#include "witnesses.h"
 
-static const char *plan_all_windows(struct engine *engine)
+enum { LINK_LOOK_MS = 50 }; /* from one look at the links of NICs to the next: one that is lost takes longer to come back */
+
+/* A transmit queue has one user: two forwarders into one port would share it. */
+static const char *check_peers(const struct ports *ports)
 {
-	for (unsigned int at = 0; at < engine->worker_count; at++)
-		if (!window_plan(&engine->workers[at], &engine->run))
-			return "no memory for the windows";
+	const struct port *taken[MAX_PORTS] = {NULL};
+
+	for (int at = 0; at < MAX_PORTS; at++) {
+		const struct port *port = &ports->port[at];
+
+		if (!port->used || port->config.role != ROLE_FORWARDER || port->peer == NULL)
+			continue;
+		for (int before = 0; before < at; before++)
+			if (taken[before] == port->peer)
+				return "two forwarders have the same peer";
+		taken[at] = port->peer;
+	}
+	return NULL;
+}
+
+static struct worker *owner_of(struct engine *engine, const struct port *port)
+{
+	return &engine->workers[(unsigned int)(port - engine->ports.port) % engine->worker_count];
+}
+
+/* Who polls what. NULL, or why it cannot be. */
+static const char *launch_assign(struct engine *engine)
+{
+	struct run *run = &engine->run;
+
+	for (unsigned int at = 0; at < engine->worker_count; at++) {
+		struct worker *worker = &engine->workers[at];
+
+		*worker = (struct worker){.lcore = worker->lcore, .cpu = worker->cpu, .run = run};
+	}
+	for (int at = 0; at < MAX_PORTS; at++) {
+		struct port *port = &engine->ports.port[at];
+		struct worker *worker = owner_of(engine, port);
+
+		if (!port->used || port->config.unread || (port->config.role == ROLE_HOST && port->peer == NULL))
+			continue;
+		if (port->config.role == ROLE_HOST) {
+			worker = owner_of(engine, port->peer); /* both use its rings */
+			worker->hosts[worker->host_count++] = port;
+		} else if (port->config.role == ROLE_FORWARDER)
+			worker->forwarders[worker->forwarder_count++] = port;
+		else if (!run->forward_only)
+			worker->receivers[worker->receiver_count++] = port;
+	}
+	for (unsigned int at = 0; at < run->stream_count; at++) {
+		struct worker *worker = owner_of(engine, run->streams[at].tx);
+
+		worker->streams[worker->stream_count++] = &run->streams[at];
+	}
+	return check_peers(&engine->ports);
+}
+
+/* Without intervals input that arrives meanwhile waits, and only its end matters. */
+static void watch(struct engine *engine, struct pollfd *fds, int timeout_ms)
+{
+	bool closed;
+
+	if (poll(fds, 2, timeout_ms) <= 0)
+		return;
+	closed = fds[1].revents & (POLLHUP | POLLERR | POLLNVAL);
+	if (fds[1].revents & POLLIN)
+		closed = !request_meanwhile(engine);
+	if (closed) {
+		engine->input_closed = true;
+		fds[1].fd = -1;
+		__atomic_store_n(&engine->run.stop, true, __ATOMIC_RELEASE);
+	}
+}
+
+/*
+ * Sleeps until the threads have ended; where the run has intervals, tells of each, and takes "stop".
+ * Stops the threads when stdin is closed.
+ */
+static void launch_wait(struct engine *engine)
+{
+	struct run *run = &engine->run;
+	bool watches_links = ports_watch_links(&engine->ports);
+	struct schedule schedule = {.next_ns = monotonic_ns() + run->interval_ns};
+	struct pollfd fds[] = {
+		{.fd = run->finished_fd, .events = POLLIN},
+		{.fd = STDIN_FILENO, .events = run->interval_ns != 0 ? POLLIN : 0},
+	};
+	unsigned int finished = 0;
+
+	while (finished < run->worker_count) {
+		int timeout_ms = interval_sleep_ms(run, &schedule);
+		uint64_t more;
+
+		if (watches_links && (timeout_ms < 0 || timeout_ms > LINK_LOOK_MS))
+			timeout_ms = LINK_LOOK_MS;
+		watch(engine, fds, timeout_ms);
+		if (watches_links)
+			ports_each_nic(&engine->ports, nic_trial_look);
+		interval_turn(engine, &schedule);
+		if (read(run->finished_fd, &more, sizeof(more)) == (ssize_t)sizeof(more))
+			finished += (unsigned int)more;
+	}
+	for (unsigned int at = 0; at < run->worker_count; at++)
+		(void)rte_eal_wait_lcore(engine->workers[at].lcore);
+	close(run->finished_fd);
+	interval_end(engine);
+}
+
+/* Starts the threads. NULL, or what failed. */
+static const char *launch_start(struct engine *engine)
+{
+	struct run *run = &engine->run;
+
+	run->workers = engine->workers;
+	run->worker_count = engine->worker_count;
+	run->sending = run->stream_count;
+	run->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (run->finished_fd < 0)
+		return strerror(errno);
+	for (unsigned int at = 0; at < engine->worker_count; at++) {
+		int ret = rte_eal_remote_launch(worker_main, &engine->workers[at], engine->workers[at].lcore);
+
+		if (ret == 0)
+			continue;
+		/* Those already started wait for the others: let them go, then give up. */
+		__atomic_store_n(&run->stop, true, __ATOMIC_RELEASE);
+		__atomic_store_n(&run->start, 1, __ATOMIC_RELEASE);
+		run->worker_count = at;
+		launch_wait(engine);
+		return "a polling thread is still busy";
+	}
 	return NULL;
 }
 
@@ -22,8 +154,8 @@ static bool run_to_end(struct engine *engine, json_t *answer)
 {
 	const char *wrong = launch_assign(engine);
 
-	if (wrong == NULL)
-		wrong = plan_all_windows(engine);
+	if (wrong == NULL && !windows_plan(engine))
+		wrong = "no memory for the windows";
 	if (wrong == NULL && !witnesses_start(&engine->run.witnesses, &engine->run))
 		engine->run.witnesses.stop = true; /* the run says nothing of those CPUs */
 	/* What the ports' devices count, right before the polling threads start, and once they have ended. */
@@ -51,12 +183,8 @@ bool command_trial(struct engine *engine, json_t *request, json_t *answer)
 /* A short trial whose counts nobody judges: bridges learn the addresses of both ends. */
 bool command_learn(struct engine *engine, json_t *request, json_t *answer)
 {
-	bool done;
-
 	json_object_set_new(request, "latency", json_false());
-	done = plan_trial(engine, request, answer) && run_to_end(engine, answer);
-	plan_free(engine);
-	return done;
+	return command_trial(engine, request, answer);
 }
 
 static bool forward_begin(struct engine *engine, json_t *answer)
@@ -84,8 +212,10 @@ static bool forward_begin(struct engine *engine, json_t *answer)
 
 void forward_end(struct engine *engine)
 {
-	if (engine->forwarding)
-		launch_stop(engine);
+	if (!engine->forwarding)
+		return;
+	__atomic_store_n(&engine->run.stop, true, __ATOMIC_RELEASE);
+	launch_wait(engine);
 	engine->forwarding = false;
 }
 

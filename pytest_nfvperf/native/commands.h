@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands. Each fills the answer and returns false when it refused. */
+/* The commands, and what they have in common. */
 #ifndef NFVPERF_COMMANDS_H
 #define NFVPERF_COMMANDS_H
 
@@ -7,11 +7,11 @@
 
 #include <jansson.h>
 
-#include "engine.h"
+#include "run.h"
 
+/* Each fills the answer and returns false when it refused. */
 typedef bool command_fn(struct engine *engine, json_t *request, json_t *answer);
 
-command_fn command_hello;
 command_fn command_attach;
 command_fn command_detach;
 command_fn command_distance;
@@ -20,10 +20,24 @@ command_fn command_stats;
 command_fn command_trial;
 command_fn command_learn;
 command_fn command_forward;
-command_fn command_quit;
-command_fn command_stop;
 
 /* Ends forwarding without a trial, if it goes on. */
 void forward_end(struct engine *engine);
+
+/* ---- plan.c: from the request of a trial to its streams, tracks, windows and witnesses */
+
+/* Fills engine->run. False, with the answer filled, when the request cannot be run. */
+bool plan_trial(struct engine *engine, json_t *request, json_t *answer);
+
+/* Frees what the plan made. Can be called after a plan that failed. */
+void plan_free(struct engine *engine);
+
+/* ---- report.c */
+
+/* Adds those of these that a device counts, and returns the object. */
+json_t *report_lost(json_t *object, const struct nic_counts *counts);
+
+/* What the finished run counted, into the answer. */
+void report_run(const struct engine *engine, json_t *answer);
 
 #endif

@@ -43,15 +43,6 @@ void health_end(struct health *health)
 	health->run_delay_ns = health->run_delay_known ? now - health->run_delay_ns : 0;
 }
 
-static void prefer(pthread_attr_t *attributes)
-{
-	struct sched_param priority = {.sched_priority = 1};
-
-	(void)pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
-	(void)pthread_attr_setschedpolicy(attributes, SCHED_FIFO);
-	(void)pthread_attr_setschedparam(attributes, &priority);
-}
-
 int cpu_thread_create(pthread_t *thread, unsigned int cpu, bool real_time, void *(*body)(void *), void *opaque)
 {
 	pthread_attr_t attributes;
@@ -63,8 +54,11 @@ int cpu_thread_create(pthread_t *thread, unsigned int cpu, bool real_time, void 
 	CPU_ZERO(&cpus);
 	CPU_SET(cpu, &cpus);
 	error = pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
-	if (real_time)
-		prefer(&attributes);
+	if (real_time) {
+		(void)pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+		(void)pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+		(void)pthread_attr_setschedparam(&attributes, &(struct sched_param){.sched_priority = 1});
+	}
 	if (error == 0)
 		error = pthread_create(thread, &attributes, body, opaque);
 	pthread_attr_destroy(&attributes);

@@ -11,6 +11,12 @@ enum {
 	LEFT = 2 * BURST_FRAMES, /* of these, some drivers take a few more than their descriptors */
 };
 
+const char *mac_text(const struct rte_ether_addr *mac, char *text)
+{
+	snprintf(text, MAC_TEXT, "%02x:%02x:%02x:%02x:%02x:%02x", RTE_ETHER_ADDR_BYTES(mac));
+	return text;
+}
+
 bool devargs_is(const char *devargs, const char *driver)
 {
 	size_t length = strlen(driver);
@@ -73,14 +79,12 @@ static bool append_number(char *devargs, size_t size, const char *key, unsigned 
 /* The ring is as large as the larger side; the driver uses only the descriptors it was given. */
 static bool complete_virtio_user(const struct port_config *config, char *devargs, size_t size)
 {
-	const uint8_t *mac = config->mac.addr_bytes;
 	unsigned int ring = config->rx_descriptors > config->tx_descriptors ? config->rx_descriptors
 									     : config->tx_descriptors;
-	char text[24];
+	char mac[MAC_TEXT];
 
-	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 	/* More than one queue pair is asked for by the control queue. */
-	return append(devargs, size, "mac", text) && append_number(devargs, size, "queue_size", ring) &&
+	return append(devargs, size, "mac", mac_text(&config->mac, mac)) && append_number(devargs, size, "queue_size", ring) &&
 	       append_number(devargs, size, "queues", config->queues) &&
 	       (config->queues == 1 || append_number(devargs, size, "cq", 1));
 }

@@ -38,6 +38,11 @@ struct port_config {
 	unsigned int timeout_ms; /* for a server socket: how long to wait for its client */
 };
 
+enum { MAC_TEXT = RTE_ETHER_ADDR_FMT_SIZE };
+
+/* Writes an address into that many bytes of `text`, and returns them. */
+const char *mac_text(const struct rte_ether_addr *mac, char *text);
+
 /*
  * Writes the devargs with a device name of its own ("net_virtio_user" becomes "net_virtio_user7"),
  * MAC, ring size and queues filled in where the driver takes them, and the device's name alone

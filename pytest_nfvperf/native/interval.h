@@ -10,27 +10,22 @@
 
 #include "run.h"
 
+/* When counts are told next. */
+struct schedule {
+	uint64_t next_ns;
+	bool asked;
+};
+
 /* Polling thread: copies its counts and hands out its histograms. */
 void interval_tell(struct worker *worker, unsigned int number);
 
-static inline void interval_tell_if_asked(struct worker *worker)
-{
-	unsigned int asked = __atomic_load_n(&worker->run->asked, __ATOMIC_ACQUIRE);
+/* Control thread: how long to sleep, ms, until the next interval ends, or a moment while polling threads copy. -1: for ever. */
+int interval_sleep_ms(const struct run *run, const struct schedule *schedule);
 
-	if (__builtin_expect(asked != worker->told, 0))
-		interval_tell(worker, asked);
-}
-
-/* Control thread: asks all polling threads. */
-void interval_ask(struct run *run);
-
-/* Control thread: have they all told? Only then may their copies be read, until they are asked again. */
-bool interval_told(const struct run *run);
+/* Control thread: asks all polling threads when an interval has ended, and reports it when all have told. */
+void interval_turn(struct engine *engine, struct schedule *schedule);
 
 /* Control thread, when the polling threads have ended: what they counted since the last interval. */
-void interval_tell_rest(struct run *run);
-
-/* Control thread: adds what was retired to the totals, and makes room for the next interval. */
-void interval_keep(struct run *run);
+void interval_end(struct engine *engine);
 
 #endif

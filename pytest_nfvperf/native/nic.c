@@ -211,19 +211,13 @@ int nic_start(struct nic *nic, const struct port_config *config, struct rte_memp
 	return ret;
 }
 
-static const char *text_of(const struct rte_ether_addr *mac, char *text, size_t size)
-{
-	snprintf(text, size, "%02x:%02x:%02x:%02x:%02x:%02x", RTE_ETHER_ADDR_BYTES(mac));
-	return text;
-}
-
 /*
  * Some drivers of VFs claim promiscuous mode although the PF refused it (igbvf ignores the answer), so a NIC gets the
  * port's address in any case. Virtual devices have none to give; those without a filter refuse the mode.
  */
 int nic_open_filter(struct nic *nic, const struct port_config *config, char *error, size_t size)
 {
-	char wanted[RTE_ETHER_ADDR_FMT_SIZE], has[RTE_ETHER_ADDR_FMT_SIZE];
+	char wanted[MAC_TEXT], has[MAC_TEXT];
 	bool virtual = devargs_virtual(config->device);
 	struct rte_ether_addr mac = config->mac;
 	int refused = rte_eth_promiscuous_enable(nic->id), not_set = 0;
@@ -239,7 +233,7 @@ int nic_open_filter(struct nic *nic, const struct port_config *config, char *err
 		 "%s (%s) would receive nothing: driver %s refuses promiscuous mode (%s), and its MAC filter lets in %s, not %s "
 		 "(%s). Of a VF its PF decides: let it be trusted (ip link set PF vf NUMBER trust on), or give it that MAC",
 		 config->name, config->device, nic->driver, refused != 0 ? rte_strerror(-refused) : "it stays off",
-		 text_of(&nic->mac, has, sizeof(has)), text_of(&mac, wanted, sizeof(wanted)),
+		 mac_text(&nic->mac, has), mac_text(&mac, wanted),
 		 not_set != 0 ? rte_strerror(-not_set) : "it was not taken");
 	return -EACCES;
 }

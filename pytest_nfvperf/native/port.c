@@ -355,18 +355,13 @@ struct port *port_find(struct ports *ports, const char *name)
 	return NULL;
 }
 
-/* A switch that went and is there again is let in: nobody sends or receives meanwhile. */
-static bool ring_is_up(struct vhost *vhost)
-{
-	return vhost_connected(vhost) || vhost_connect(vhost, 0);
-}
-
 bool port_link_up(struct port *port)
 {
 	bool up;
 
+	/* A switch that went and is there again is let in: nobody sends or receives meanwhile. */
 	if (port->kind == PORT_RING)
-		up = ring_is_up(port->vhost);
+		up = vhost_connected(port->vhost) || vhost_connect(port->vhost, 0);
 	else if (port->kind == PORT_SWITCH)
 		up = vhost_switch_poll(port->device, port->config.queues);
 	else

@@ -5,7 +5,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_cycles.h>
 
-#include "host.h"
+#include "forward.h"
 #include "receive.h"
 
 enum {
@@ -63,18 +63,12 @@ void track_free(struct track *track)
 	}
 }
 
-static uint16_t raw16(const uint8_t *bytes)
-{
-	uint16_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
-static void count_foreign(struct foreign *foreign, const uint8_t *bytes, uint16_t type)
+static void count_foreign(struct foreign *foreign, const uint8_t *bytes)
 {
 	static const uint8_t bridge_group[] = {0x01, 0x80, 0xc2, 0x00, 0x00, 0x00};
+	uint16_t type;
 
+	memcpy(&type, bytes + ETHERTYPE_OFFSET, sizeof(type));
 	if (type == TYPE_ARP)
 		foreign->arp++;
 	else if (type == TYPE_IPV6)
@@ -256,7 +250,7 @@ static void count_misfit(struct port *port, struct frame frame, size_t place, ui
 	else if ((cut = track_of_start(port, frame.bytes)) != NULL)
 		cut->corrupted++;
 	else
-		count_foreign(&port->foreign, frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET));
+		count_foreign(&port->foreign, frame.bytes);
 }
 
 /* It came to a port at which its stream does not end: back to its sender, or to a third one. */

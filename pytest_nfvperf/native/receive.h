@@ -64,6 +64,12 @@ static inline struct track *track_of(struct track *track, const void *destinatio
 	return track;
 }
 
+/* Of a stream, where it ends. */
+static inline struct track *stream_track(const struct stream *stream)
+{
+	return stream->rx->tracks[stream->id];
+}
+
 /* Polls a port until it is empty, within reason. Returns frames received. */
 uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock);
 

@@ -3,8 +3,8 @@
 
 #include <rte_cycles.h>
 
-#include "answer.h"
-#include "report.h"
+#include "commands.h"
+#include "protocol.h"
 #include "windows.h"
 
 static json_t *report_hist(const struct hist *hist)
@@ -69,12 +69,10 @@ static void report_arrivals(json_t *object, const struct track *track)
 
 static json_t *report_address(const struct track *track)
 {
-	char address[RTE_ETHER_ADDR_FMT_SIZE] = "";
+	char address[MAC_TEXT];
 	json_t *object = json_object();
 
-	if (track->address != NULL)
-		snprintf(address, sizeof(address), "%02x:%02x:%02x:%02x:%02x:%02x", RTE_ETHER_ADDR_BYTES(track->address));
-	json_object_set_new(object, "address", json_string(address));
+	json_object_set_new(object, "address", json_string(track->address != NULL ? mac_text(track->address, address) : ""));
 	report_arrivals(object, track);
 	return object;
 }
@@ -121,9 +119,10 @@ static uint64_t elapsed_ns(const struct stream *stream)
 	return cycles_to_ns(&stream->timebase, cycles);
 }
 
-static json_t *report_stream(const struct engine *engine, const struct stream *stream, const struct track *track)
+static json_t *report_stream(const struct engine *engine, const struct stream *stream)
 {
 	const struct run *run = &engine->run;
+	const struct track *track = stream_track(stream);
 	const struct pacer *pacer = &stream->pacer;
 	/* A stopped run leaves frames undue: they were not served because we ended. */
 	uint64_t undue = pacer->frames - pacer->next;
@@ -202,18 +201,11 @@ static json_t *report_monitored(const struct run *run, const struct port *port)
 	return streams;
 }
 
-void report_lost(json_t *object, const struct nic_counts *counts)
+json_t *report_lost(json_t *object, const struct nic_counts *counts)
 {
 	for (unsigned int at = 0; at < NIC_COUNTERS; at++)
 		if (counts->known & 1u << at)
 			answer_int(object, nic_counter_name((enum nic_counter)at), counts->of[at]);
-}
-
-static json_t *report_nic(const struct nic_counts *counts)
-{
-	json_t *object = json_object();
-
-	report_lost(object, counts);
 	return object;
 }
 
@@ -255,7 +247,7 @@ static json_t *report_port(const struct run *run, const struct port *port)
 	if (port->config.role == ROLE_MONITOR && !run->forward_only)
 		json_object_set_new(object, "monitored", report_monitored(run, port));
 	if (port->kind == PORT_DPDK && !run->forward_only)
-		json_object_set_new(object, "nic", report_nic(&port->nic.lost));
+		json_object_set_new(object, "nic", report_lost(json_object(), &port->nic.lost));
 	if (port->kind == PORT_DPDK && !run->forward_only && nic_link_watched(&port->nic))
 		json_object_set_new(object, "link_outages", report_outages(run, &port->nic));
 	return object;
@@ -289,7 +281,7 @@ void report_run(const struct engine *engine, json_t *answer)
 	json_t *workers = json_array();
 
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		json_array_append_new(streams, report_stream(engine, &run->streams[at], run->tracks[at]));
+		json_array_append_new(streams, report_stream(engine, &run->streams[at]));
 	for (int at = 0; at < MAX_PORTS; at++)
 		if (engine->ports.port[at].used)
 			json_object_set_new(ports, engine->ports.port[at].config.name,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_cycles.h>
-#include <rte_branch_prediction.h>
 
 #include "stream.h"
 
@@ -18,14 +18,14 @@ static uint64_t position_of(const struct stream *stream)
 	return stream->tx->config.queues == 1 ? stream->tx->position : 0;
 }
 
-void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint64_t patience)
+void stream_begin(struct stream *stream, uint64_t start, uint64_t patience)
 {
 	stream->full_for = ns_to_cycles(&stream->timebase, FULL_FOR_NS);
 	stream->pacer.start = start;
 	stream->lead = lead_of(position_of(stream));
 	stream->lead_until = stream->lead != 0 ? start + ns_to_cycles(&stream->timebase, LEAD_NS) : 0;
 	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
-	stream->absences_seen = absences;
+	stream->absences_seen = 0;
 	stream->until_sample = 0;
 	stream->cursor = frame_cursor_at(&stream->frames, 0);
 }

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #include "cpu.h"
+#include "frame.h"
 #include "pacer.h"
 #include "port.h"
 #include "signature.h"
-#include "frame.h"
 
 struct departures {
 	uint64_t sent;
@@ -67,7 +67,7 @@ struct stream {
 };
 
 /* `patience`: cycles after the last frame is due until frames no longer wait. */
-void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint64_t patience);
+void stream_begin(struct stream *stream, uint64_t start, uint64_t patience);
 
 /* Sends at most a burst of what is due. Returns frames sent. */
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock);

@@ -145,21 +145,14 @@ static void ring_reset(struct vring *ring, bool receives)
 	}
 }
 
-static int memory_file(size_t bytes)
+static int memory_file(size_t bytes, unsigned int flags)
 {
-	int fd = memfd_create("nfvperf-vhost", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB);
+	int fd = memfd_create("nfvperf-vhost", MFD_CLOEXEC | flags);
 
-	/* Reserved at once: without hugepages a frame would end the process by SIGBUS later. */
-	if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 || fallocate(fd, 0, 0, (off_t)bytes) != 0)) {
+	/* Hugepages are reserved at once: without them a frame would end the process by SIGBUS later. */
+	if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 || (flags != 0 && fallocate(fd, 0, 0, (off_t)bytes) != 0))) {
 		close(fd);
 		fd = -1;
-	}
-	if (fd < 0) {
-		fd = memfd_create("nfvperf-vhost", MFD_CLOEXEC);
-		if (fd >= 0 && ftruncate(fd, (off_t)bytes) != 0) {
-			close(fd);
-			fd = -1;
-		}
 	}
 	return fd;
 }
@@ -172,7 +165,9 @@ static bool memory_new(struct vhost *vhost)
 	uint8_t *at;
 
 	vhost->memory_bytes = (config->queues * pair + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-	vhost->memory_fd = memory_file(vhost->memory_bytes);
+	vhost->memory_fd = memory_file(vhost->memory_bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+	if (vhost->memory_fd < 0)
+		vhost->memory_fd = memory_file(vhost->memory_bytes, 0);
 	if (vhost->memory_fd < 0)
 		return failed(vhost, "no memory of %zu MiB for its rings: %s", vhost->memory_bytes >> 20, strerror(errno));
 	at = mmap(NULL, vhost->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, vhost->memory_fd, 0);

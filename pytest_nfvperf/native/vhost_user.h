@@ -47,12 +47,10 @@ enum {
 	VHOST_VERSION_MASK = 3,
 	VHOST_REPLY = 1 << 2,
 	VHOST_NEED_REPLY = 1 << 3,
-	VHOST_NO_FD = 1 << 8, /* in the payload of kick and call */
 	VHOST_MAX_REGIONS = 8,
 };
 
 #define VHOST_BIT(bit) (UINT64_C(1) << (bit))
-#define VIRTIO_NET_F_MRG_RXBUF VHOST_BIT(15)
 #define VHOST_F_PROTOCOL_FEATURES VHOST_BIT(30)
 #define VIRTIO_F_VERSION_1 VHOST_BIT(32)
 #define VIRTIO_F_RING_PACKED VHOST_BIT(34)

@@ -17,9 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __AVX512F__
-#include <immintrin.h>
-#elif defined(__AVX2__)
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 

@@ -6,12 +6,10 @@
 #include <rte_pause.h>
 
 #include "forward.h"
-#include "host.h"
 #include "interval.h"
 #include "receive.h"
 #include "run.h"
 #include "windows.h"
-#include "witnesses.h"
 
 enum {
 	START_DELAY_US = 200, /* from the last thread's readiness to the first frame */
@@ -40,8 +38,8 @@ static void wait_for_start(struct worker *worker)
 		rte_pause();
 	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
 	for (unsigned int at = 0; at < worker->stream_count; at++)
-		stream_begin(worker->streams[at], start, 0, run->residual);
-	window_begin(&worker->windows, start);
+		stream_begin(worker->streams[at], start, run->residual);
+	worker->windows.next = worker->windows.kept != NULL ? start + worker->windows.length : UINT64_MAX;
 }
 
 /* More frames wait than at the last question, by as many as are asked for. */
@@ -184,11 +182,14 @@ static void give_up_if_lost(struct worker *worker)
 static bool ended(struct worker *worker, uint64_t turn)
 {
 	struct run *run = worker->run;
+	unsigned int asked;
 	uint64_t all_sent;
 
 	if (turn % END_CHECK_TURNS != 0)
 		return false;
-	interval_tell_if_asked(worker);
+	asked = __atomic_load_n(&run->asked, __ATOMIC_ACQUIRE);
+	if (unlikely(asked != worker->told))
+		interval_tell(worker, asked);
 	give_up_if_lost(worker);
 	if (unlikely(__atomic_load_n(&run->halt, __ATOMIC_ACQUIRE)) && !worker->halted)
 		halt(worker);

@@ -215,8 +215,8 @@ def test_no_circle_among_c_files():
         known |= {homes[word] for word in homes.keys() & {*re.findall(r"(?<![.>\w])\w+", bare.get(path, ""))}}
         graph.setdefault(path.stem, set()).update(known - {path.stem})
 
-    assert "control" in graph["main"]
-    assert {"frame", "template"} <= graph["plan_frames"] | graph["receive"]
+    assert {"cmd_trial", "protocol"} <= graph["main"]
+    assert {"frame", "template"} <= graph["plan"] | graph["receive"]
     assert not circle(graph)
 
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "frames.h"
 #include "frame.h"
+#include "frames.h"
 
 enum { IPV4 = 14, UDP = 34, SIGNATURE = 42, ROOM = 512, FRONT = 16 };
 
