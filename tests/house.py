@@ -26,6 +26,8 @@ MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 8
 MOST_OPTIONS, MOST_METRICS = 25, 88
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
+MOST_C_LINES, MOST_C_FILES = 9_000, 50
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -103,6 +105,15 @@ def concepts() -> list[Figure]:
     ]
 
 
+def c_figures() -> list[Figure]:
+    """Of the embedded generator, without its tests."""
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / "native").glob("*.[ch]")]
+    return [
+        Figure("lines of the generator's C", sum(lengths), MOST_C_LINES),
+        Figure("files of it", len(lengths), MOST_C_FILES),
+    ]
+
+
 def figures() -> list[Figure]:
     lengths = {
         str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in product_files()
@@ -118,6 +129,7 @@ def figures() -> list[Figure]:
         Figure("names of public classes with two meanings", len(shared), 0, shared),
         Figure("files above 700 lines", len(large), 0, large),
         Figure("functions above 60 lines", len(functions), 0, functions),
+        *c_figures(),
         *concepts(),
     ]
 
