@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.evidence.older import upgraded
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -114,7 +115,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) 
         read_run(path)
 
 
-@pytest.mark.parametrize("version", [1, 4])
+@pytest.mark.parametrize("version", [0, 4])
 def test_another_schema_version_is_refused(tmp_path: Path, version: int) -> None:
     path = tmp_path / "evidence.jsonl"
     path.write_text(json.dumps(note(1).to_json() | {"schema": version}) + "\n")
@@ -126,8 +127,9 @@ def test_another_schema_version_is_refused(tmp_path: Path, version: int) -> None
 RECORDED = Path(__file__).parents[1] / "data/evidence"
 
 
-def test_outcomes_of_version_2_have_the_figures_that_they_had() -> None:
-    run = read_run(RECORDED / "version-2.jsonl")
+@pytest.mark.parametrize("version", [1, 2])
+def test_outcomes_of_earlier_versions_have_the_figures_that_they_had(version: int) -> None:
+    run = read_run(RECORDED / f"version-{version}.jsonl")
     (test,) = run.tests.values()
     assert test.data.parameters == {"ways": "both", "spoiled": "no"}, "names of the user's are not ours to change"
     (soak,), (outcome,), (stream,) = (records.values() for records in (test.soaks, test.outcomes, test.streams))
@@ -155,6 +157,14 @@ def test_a_recorded_run_of_version_2_has_the_figures_of_its_verdicts() -> None:
         confidence="confirmed by 1 s: 0 lost of 8,941,807: loss ratio < 3.4e-07 at 95 % (the search found 5.32 Mpps)",
     )
     assert conclude(run).exit_status == 0
+
+
+def test_a_count_that_an_earlier_version_lacks_is_missing() -> None:
+    lines = [json.loads(line) for line in (RECORDED / "version-2.jsonl").read_text().splitlines()]
+    (outcome,) = (line for line in lines if line["kind"] == "outcome")
+    outcome["data"]["loss_curve"] = [{"load_fps": 2_000_000, "loss_ratio": 0.1, "trial_id": "trial-0002"}]
+    figures = upgraded(outcome)["data"]["figures"]
+    assert [each["metric"] for each in figures if each["at"] == "2000000 pps"] == ["loss_ratio"]
 
 
 def test_a_line_of_version_2_that_lacks_a_part_is_refused(tmp_path: Path) -> None:

@@ -322,7 +322,9 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
         return _line(text)
     except KeyError as error:
         raise ConfigError(
-            f"not an evidence record of version 2: it has no {error}", file=str(file), key=f"line {number}"
+            f"not an evidence record of this version or one before: it has no {error}",
+            file=str(file),
+            key=f"line {number}",
         ) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -335,14 +337,14 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
 
 
 def _line(text: bytes) -> Line:
-    """A line of this version, or of the one before. As ``parse_line``; KeyError if one before lacks a key."""
+    """A line of this version, or of one before. As ``parse_line``; KeyError if one before lacks a key."""
     try:
         return parse_line(text)
     except ValidationError:
         older = json.loads(text) if _is_object(text) else {}
-        if older.get("schema") != 2:
+        if older.get("schema") not in {1, 2}:
             raise
-    from pytest_nfvperf.adapters.evidence.schema2 import upgraded  # noqa: PLC0415 - few read older files
+    from pytest_nfvperf.adapters.evidence.older import upgraded  # noqa: PLC0415 - few read older files
 
     return parse_line(json.dumps(upgraded(older)))
 

@@ -1,13 +1,14 @@
-"""Reads evidence of schema version 2: histories and baselines of users live on.
+"""Reads evidence of schema versions 1 and 2: histories and baselines of users live on.
 
-Version 2 wrote what bounds a value (``generator_limited``, ``at_most``, ``short`` ...) into the parts of an outcome,
-and every reader made figures of it. The figures are made here, by the code that makes them in a run.
+Version 1 had other names for some keys. Version 2 wrote what bounds a value (``generator_limited``, ``at_most``,
+``short`` ...) into the parts of an outcome, and every reader made figures of it. The figures are made here, by the code
+that makes them in a run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -42,6 +43,16 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak_figures import soak_figures, soak_missing
 from pytest_nfvperf.model.statistics import Bound
 
+_DISTURBED = {
+    "spoiled": "disturbed",
+    "spoiled_count": "disturbed_count",
+    "spoiled_offered": "disturbed_interval_offered",
+    "spoiled_lost": "disturbed_interval_lost",
+}
+_VERSION_1 = {"soak": _DISTURBED, "outcome": _DISTURBED, "stream": {"ways": "directions", "way": "direction"}}
+"""Its names of keys, in records of a kind; others may have a key of this name, such as a test's parameter."""
+
+_BOUND_REASON = {"bound_reason": "why"}
 _NOT_CONFIRMED = "not confirmed"
 _FAR = "CPUs far apart"
 """A state of windows that was read from the cost of a frame, and is no longer told apart."""
@@ -54,13 +65,13 @@ Json = dict[str, Any]
 
 
 def upgraded(line: Json) -> Json:
-    """A line of version 2 as one of version 3."""
-    data = line["data"]
+    """A line of version 1 or 2 as one of version 3."""
+    data = line["data"] if line["schema"] == 2 else _renamed(line["data"], _VERSION_1.get(line["kind"], {}))
     match line["kind"]:
         case "outcome":
             data = plain(_outcome({"classes": [], **data}))
         case "comparison":
-            data = _renamed(data)
+            data = _renamed(data, _BOUND_REASON)
         case "trial":
             data = {**data, "disturbances": [_disturbance(each) for each in data.get("disturbances", ())]}
     return {**line, "schema": 3, "data": data}
@@ -70,11 +81,10 @@ def _disturbance(old: Json) -> Json:
     return {**old, "state": WindowState.CHANGED.value} if old["state"] == _FAR else old
 
 
-def _renamed(value: Any) -> Any:
-    """Comparisons and their sides: ``bound_reason`` is ``why``."""
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {{"bound_reason": "why"}.get(key, key): _renamed(item) for key, item in value.items()}
-    return [_renamed(item) for item in value] if isinstance(value, list) else value
+        return {names.get(key, key): _renamed(item, names) for key, item in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _outcome(old: Json) -> Outcome:
@@ -88,8 +98,7 @@ def _outcome(old: Json) -> Outcome:
     new["missing"] = dict(old["missing"])
     new["loss_curve"] = [each.point for each in losses]
     new["samples"] = [_samples(each) for each in old["samples"]]
-    new["relatives"] = [_relative(each) for each in old["relatives"]]
-    new["slopes"] = [_renamed(each) for each in old["slopes"]]
+    new["relatives"], new["slopes"] = (_renamed(old[key], _BOUND_REASON) for key in ("relatives", "slopes"))
     new["classes"] = [{**each, "samples": [_samples(one) for one in each["samples"]]} for each in old["classes"]]
     outcome = _OUTCOME.validate_json(json.dumps({**new, "loss_curve": [_point(each) for each in old["loss_curve"]]}))
     figures = [*_figures(outcome, old, goals, losses, plateaus)]
@@ -119,8 +128,9 @@ def _figures(
         yield found
     for point in outcome.latency:
         yield from latency_figures(point)
-    for loss in losses:
-        yield from loss.figures()
+    for loss, was in zip(losses, old["loss_curve"], strict=True):
+        counted = was.get("lost_frames") is not None
+        yield from (each for each in loss.figures() if counted or each.metric != "lost_frames")
     if outcome.back_to_back is not None:
         was = old["back_to_back"]
         unlimited = "the longest burst lost nothing" if was["unlimited"] else ""
@@ -139,14 +149,15 @@ def _figures(
 def _goal(old: Json) -> SearchedGoal:
     found = _GOAL.validate_json(json.dumps(old))
     unconfirmed = found.detail if found.confirmation is None and found.detail.startswith(_NOT_CONFIRMED) else ""
-    limit = GENERATOR_LIMITED if old["generator_limited"] and not old.get("slowed") else ""
+    slowed = old.get("slowed", "")
+    limit = GENERATOR_LIMITED if old["generator_limited"] and not slowed else ""
     result: Json = {each.name: getattr(found, each.name) for each in fields(GoalOutcome)}
     return SearchedGoal(
         **result,
         limit=limit,
-        slowed=old.get("slowed", ""),
+        slowed=slowed,
         disturbed=old.get("disturbed", ""),
-        unconfirmed=unconfirmed,
+        unconfirmed=unconfirmed.removesuffix(f"; {slowed}"),  # which the detail ended with
         refuted_fps=old.get("refuted_fps"),
     )
 
@@ -183,11 +194,6 @@ def _samples(old: Json) -> Json:
     least, most = old.get("at_least", ""), old.get("at_most", "")
     kept = {name: value for name, value in old.items() if name not in {"at_least", "at_most"}}
     return {**kept, "bound": str(Bound.of(low=bool(most), high=bool(least))), "why": least or most}
-
-
-def _relative(old: Json) -> Json:
-    renamed: Json = _renamed(old)
-    return renamed
 
 
 def _delivery(old: Json) -> Figure:
