@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.figure import Why
-from pytest_nfvperf.model.measure.bounds import SearchedGoal
+from pytest_nfvperf.model.figure import Why, exact
+from pytest_nfvperf.model.measure.bounds import SearchedGoal, completed
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
@@ -305,3 +305,9 @@ def test_without_several_queues_that_count_there_is_no_imbalance(spread):
     assert "rss_imbalance" not in {o.metric for o in fixed.figures}
     assert fixed.missing == {"rss_imbalance": "no port took frames on several receive queues"}
     assert outcome(queue_frames=()).missing == {}
+
+
+@pytest.mark.parametrize(("unit", "cores"), [("pps", 2), ("bps", 2), ("line_ratio", 2), ("ns", 0)])
+def test_a_rate_in_any_unit_is_one_of_so_many_cores(unit: str, cores: int) -> None:
+    outcome = Outcome((), "streams", 64.0, 2, figures=(exact("tcp_throughput", 1e9, unit),), cores=2)
+    assert [each.cores for each in completed(outcome).figures] == [cores]

@@ -52,6 +52,9 @@ _FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
 _RATES = frozenset({"ndr", "pdr", "throughput", "forwarding_rate", "mirror_rate"})
 """Rates of frames, which are told in bits and as a share of line rate, too."""
 
+_RATE_UNITS = ("pps", "bps", "line_ratio")
+"""A rate is one of so many cores of the DUT."""
+
 Reasons = Sequence[tuple[Why, str]]
 """Why a figure is only a bound, each with what was seen; those without a text do not hold."""
 
@@ -508,12 +511,9 @@ def completed(outcome: Outcome) -> Outcome:
 
 def _in_all_units(seen: Figure, outcome: Outcome) -> Iterator[Figure]:
     """Yield a rate in frames, in bits (layer 2, with FCS), and as a share of line rate, if ports have one."""
-    if seen.unit != "pps":
-        yield seen
-        return
-    seen = replace(seen, cores=outcome.cores)
+    seen = replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen
     yield seen
-    if seen.metric not in _RATES:
+    if seen.unit != "pps" or seen.metric not in _RATES:
         return
     sizes = {each.name: each.mean_frame_size for each in outcome.classes}
     if size := sizes.get(seen.of_class, 0.0):
