@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pytest_nfvperf.measure.load_series import latency_missing
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.bounds import (
     PlateauPoint,
@@ -19,6 +18,7 @@ from pytest_nfvperf.model.measure.bounds import (
     goal_figures,
     goals_missing,
     latency_figures,
+    latency_missing,
     plateau_figure,
     queue_figures,
     sampled,
