@@ -102,8 +102,8 @@ def trial_result(
     receivers = {each.rx for each in spec.directions}
     ports = {}
     for name, port in attached.items():
-        told = answer["ports"][name] if name in receivers else {"foreign": {}} | answer["ports"].get(name, {})
-        ports[name] = RingPort(told["foreign"], back_pressure[name], port.tx_descriptors, port.rx_descriptors)
+        reported = answer["ports"][name] if name in receivers else {"foreign": {}} | answer["ports"].get(name, {})
+        ports[name] = RingPort(reported["foreign"], back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
     arriving, streams = _by_receiver(spec, sent, answer["streams"])
     directions = [spec.directions[one.direction] for one in arriving]
