@@ -21,7 +21,7 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_185, 337, 41
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_179, 337, 41
 MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 882, 474, 82, 1087, 391
 MOST_OPTIONS, MOST_METRICS = 25, 88
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""

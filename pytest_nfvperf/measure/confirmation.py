@@ -201,7 +201,7 @@ class ConfirmationSearch:
         found_fps, goal = outcome.load_fps, outcome.goal
         if found_fps is None:
             return outcome
-        down = self._descend(goal, found_fps, POLICY.confirmation_shares[: self.attempts], stricter)
+        down = self._descend(goal, found_fps, stricter)
         no_time = ""
         if self.measurer.out_of_time() and not down.passed:
             no_time = _NO_TIME.format(format_fps(found_fps))
@@ -215,9 +215,7 @@ class ConfirmationSearch:
             return replace(outcome, detail=why, unconfirmed=why)
         return replace(outcome, confirmation=confirmation, disturbed=why, refuted_fps=down.refuted_fps)
 
-    def _descend(
-        self, goal: Goal, found_fps: float, shares: Sequence[float], stricter: Confirmation | None
-    ) -> _Descent:
+    def _descend(self, goal: Goal, found_fps: float, stricter: Confirmation | None) -> _Descent:
         """Trials from the found load down until one passes, or what passed for a stricter goal is reached.
 
         The next load is no higher than what was received of the last one. If the rig disturbed all trials the next load
@@ -225,7 +223,7 @@ class ConfirmationSearch:
         """
         down, through_fps = _Descent(), found_fps
         fine_until = self.measurer.elapsed_s() + POLICY.fine_lengths * self.duration_s
-        for share in shares:
+        for share in POLICY.confirmation_shares[: self.attempts]:
             load = found_fps * share
             coarse = down.open_load is not None or self.measurer.elapsed_s() > fine_until
             if load > through_fps or (coarse and share not in POLICY.coarse_shares):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -55,7 +55,7 @@ _VERSION_1 = {"soak": _DISTURBED, "outcome": _DISTURBED, "stream": {"ways": "dir
 _BOUND_REASON = {"bound_reason": "why"}
 _NOT_CONFIRMED = "not confirmed"
 _FAR = "CPUs far apart"
-"""A state of windows that was read from the cost of a frame, and is no longer told apart."""
+"""A state of windows that version 2 derived from what a frame costs the generator."""
 
 _OUTCOME = TypeAdapter(Outcome)
 _GOAL = TypeAdapter(GoalOutcome)
@@ -96,11 +96,11 @@ def _outcome(old: Json) -> Outcome:
     )
     new = {name: value for name, value in old.items() if name not in {"plateaus", "deliveries", "figures"}}
     new["missing"] = dict(old["missing"])
-    new["loss_curve"] = [each.point for each in losses]
+    new["loss_curve"] = [_point(each) for each in old["loss_curve"]]
     new["samples"] = [_samples(each) for each in old["samples"]]
     new["relatives"], new["slopes"] = (_renamed(old[key], _BOUND_REASON) for key in ("relatives", "slopes"))
     new["classes"] = [{**each, "samples": [_samples(one) for one in each["samples"]]} for each in old["classes"]]
-    outcome = _OUTCOME.validate_json(json.dumps({**new, "loss_curve": [_point(each) for each in old["loss_curve"]]}))
+    outcome = _OUTCOME.validate_json(json.dumps(new))
     figures = [*_figures(outcome, old, goals, losses, plateaus)]
     missing = outcome.missing | goals_missing(goals, figures) | cost_missing(outcome.cost)
     for point, was in zip(outcome.latency, old["latency"], strict=True):
@@ -109,12 +109,10 @@ def _outcome(old: Json) -> Outcome:
         missing |= loss.missing()
     spread, no_queues = queue_figures(outcome.queue_frames, outcome.trials)
     missing |= no_queues | (soak_missing(outcome.soak) if outcome.soak else {})
-    object.__setattr__(outcome, "figures", (*figures, *spread))
-    object.__setattr__(outcome, "missing", missing)
-    outcome = with_offload(sampled(outcome), outcome.offload)
-    own = [*outcome.figures, *map(_delivery, old.get("deliveries", ())), *_of_classes(outcome, old)]
-    object.__setattr__(outcome, "figures", tuple(own))
-    return completed(outcome)
+    outcome = sampled(replace(outcome, figures=(*figures, *spread), missing=missing))
+    outcome = with_offload(outcome, outcome.offload)
+    others = (*map(_delivery, old.get("deliveries", ())), *_of_classes(outcome, old))
+    return completed(replace(outcome, figures=(*outcome.figures, *others)))
 
 
 def _figures(
@@ -217,6 +215,4 @@ def _of_classes(outcome: Outcome, old: Json) -> Iterator[Figure]:
         for point in each.latency:
             yield from latency_figures(point, each.name)
         for samples in each.samples:
-            figure = sample_figure(samples)
-            object.__setattr__(figure, "of_class", each.name)
-            yield figure
+            yield replace(sample_figure(samples), of_class=each.name)

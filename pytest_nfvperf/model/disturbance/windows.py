@@ -63,8 +63,8 @@ STEADY = (WindowState.ALONE, WindowState.GENERATOR_SHARED, WindowState.DUT_SHARE
 """States in which both CPUs ran, and each core had the same users at either end of the window."""
 
 TAKEN_AWAY = frozenset({WindowState.ABSENT, WindowState.PAUSED})
-"""States in which a CPU of generator or DUT did not run. In the others it ran, perhaps slower. They leave frames in
-rings, which arrive in the next window."""
+"""States in which a CPU of generator or DUT did not run. Frames stay in rings meanwhile, and arrive in the next window.
+In all other states both ran, perhaps slower."""
 
 
 @dataclass(frozen=True, slots=True)
