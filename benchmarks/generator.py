@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from statistics import mean, median, quantiles
 
@@ -161,7 +162,7 @@ def _testpmd_alone(made: Bench) -> float:
         loop = VhostLoop(
             find(), cpu=cpus.pmd[0], control_cpus=cpus.housekeeping, run_dir=Path(directory), file_prefix="loop"
         )
-        with loop, looping(made.backend.journal, loop.devices, cpus.generator[0]) as testpmd:
+        with closing(loop), looping(made.backend.journal, loop.devices, cpus.generator[0]) as testpmd:
             return quantiles([rate_fps(testpmd, 0.2) for _ in range(20)], n=20)[-1]
 
 
@@ -176,7 +177,7 @@ def _testpmd(made: Bench) -> float:
     datapath = made.rig.datapath()
     built = datapath.build(phy2phy())
     try:
-        devices = [attachment.device for attachment in built.attachments() if attachment.device]
+        devices = [device for device in built.attachments().values() if device]
         with looping(made.backend.journal, devices, made.backend.testbed.cpus.generator[0]) as testpmd:
             built.wait_ready(10.0)
             return rate_fps(testpmd, 4.0)

@@ -50,7 +50,7 @@ def pair_ns(made: Bench, own: bool) -> float:
     with tempfile.TemporaryDirectory(prefix="nfvb-", dir="/run") as made_dir:
         shared: dict[str, Any] = {"control_cpus": cpus.housekeeping, "run_dir": Path(made_dir)}
         with (
-            VhostLoop(find(), cpu=cpus.pmd[0], file_prefix="loop", **shared) as loop,
+            closing(VhostLoop(find(), cpu=cpus.pmd[0], file_prefix="loop", **shared)) as loop,
             closing(
                 EmbeddedGenerator(find(), cpus=cpus.generator, file_prefix="gen", options=options, **shared)
             ) as generator,

@@ -9,7 +9,6 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.measure.limits import Limits
@@ -25,6 +24,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 
 Deployed = Callable[[LiveTopology], None]
 """Told of each topology of a comparison as soon as it stands, before it is measured."""
@@ -68,7 +68,7 @@ class Bench:
         recorder = Recorder(
             results.name, [EvidenceWriter(results / "evidence.jsonl")], backend.clock, encode=hdr.encode
         )
-        self.rig = Rig(backend.parts(), Context(recorder, SilentProgress(), backend.clock))
+        self.rig = Rig(backend.parts(), Context(recorder, Progress(), backend.clock))
 
     def trial(
         self, live: LiveTopology, traffic: Traffic, load_fps: float, seconds: float, window_s: float | None = None
@@ -90,7 +90,7 @@ class Bench:
         )
 
     def _stream_runner(self) -> StreamRunner:
-        return StreamRunner(self.rig.streams(), self.rig.context, QUICK.invalid_trial_budget)
+        return StreamRunner(self.rig.streams(), self.rig.context, QUICK.invalid_trial_budget, self.rig.parts)
 
     def _limits(self, live: LiveTopology, traffic: AnyTraffic) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
+from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
 from pytest_nfvperf.model.topology.ports import VnfMode
-from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.vnf import VnfSpec
 
 _BURSTS = 32
 
@@ -19,11 +20,13 @@ _BURSTS = 32
 def looping(journal: Journal, devices: Sequence[str], cpu: int) -> Iterator[TestpmdVnf]:
     """Testpmd in mac mode on these devargs, frames already going round."""
     macs = zip(devices, GENERATOR_MACS, GENERATOR_MACS[::-1], strict=True)
-    ports = tuple(VnfPort(f"p{at}", device, mac, peer) for at, (device, mac, peer) in enumerate(macs))
+    ports = tuple(GeneratorPort(f"p{at}", device, mac, eth_peer=peer) for at, (device, mac, peer) in enumerate(macs))
     testpmd = TestpmdVnf(
         journal,
         VnfSpec("bench", ports, VnfMode.MAC),
-        TestpmdPlace(cpu, (cpu,), hugepages=True),
+        cpu,
+        (cpu,),
+        hugepages=True,
         start=f"start tx_first {_BURSTS}",
     )
     try:

@@ -1,6 +1,6 @@
-"""Protocols and data for backends, datapaths, generators, figures and daemons of others.
+"""Base classes and data for backends, datapaths, generators, figures and daemons of others.
 
-A class fulfils a protocol by its shape: it need not inherit it.
+Inherit them: what yours cannot do keeps its default, which does nothing, or skips the test and says why.
 """
 
 import lazy_loader

@@ -4,16 +4,17 @@ from .measure.rig import RigParts as RigParts
 from .model.testbed.testbed import Testbed as Testbed
 
 # A datapath
-from .ports.datapath import DatapathMaker as DatapathMaker
-from .ports.datapath import Workshop as Workshop
+from .backends.foreign_datapaths import DatapathMaker as DatapathMaker
+from .backends.foreign_datapaths import Workshop as Workshop
 from .ports.datapath import Datapath as Datapath
 from .model.testbed.testbed import DatapathInfo as DatapathInfo
 from .ports.datapath import BuiltTopology as BuiltTopology
-from .ports.datapath import Attachment as Attachment
+from .ports.datapath import Collector as Collector
 from .model.measure.ledger import CounterSnapshot as CounterSnapshot
 
 # A generator
 from .ports.generator import Generator as Generator
+from .ports.generator import Ceilings as Ceilings
 from .model.testbed.testbed import GeneratorInfo as GeneratorInfo
 from .ports.generator import GeneratorPort as GeneratorPort
 from .model.traffic.trial import Direction as Direction

@@ -2,4 +2,3 @@
 from .backends.simulated import SimulatedBackend as SimulatedBackend
 from .adapters.generators.fake import FakeGenerator as FakeGenerator
 from .plugin.datapath_contract import DatapathContract as DatapathContract
-from .backends.foreign_datapaths import running_datapath as running_datapath

@@ -58,22 +58,6 @@ def figure(values: Sequence[float]) -> MetricDifference:
     return MetricDifference(TEST, METRIC, fmean(values), stdev(values) / math.sqrt(len(values)) * few)
 
 
-@dataclass
-class Remembered:
-    """Events in memory, and an account that prints nothing."""
-
-    events: list[Event] = field(default_factory=list)
-
-    def append(self, event: Event) -> None:
-        self.events.append(event)
-
-    def step_begins(self, ask: Ask) -> None:
-        pass
-
-    def step_ended(self, event: Event, now: BisectionState) -> None:
-        pass
-
-
 def series(count: int, culprit: int | None, change: float) -> list[float]:
     """The levels of ``count`` versions; ``change`` is a factor from the culprit on."""
     return [math.log(change) if culprit is not None and version >= culprit else 0.0 for version in range(count)]
@@ -81,8 +65,8 @@ def series(count: int, culprit: int | None, change: float) -> list[float]:
 
 def bisected(versions: SimulatedVersions, question: Question | None = None) -> BisectionState:
     asked = question or Question(tuple(f"v{version}" for version in range(len(versions.levels))))
-    memory = Remembered()
-    return bisect(asked, versions.measure, memory, memory)
+    events: list[Event] = []
+    return bisect(asked, versions.measure, events, events.append)
 
 
 def verdict(found: BisectionState) -> BisectionVerdict:

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.limits import Limits
@@ -16,18 +17,12 @@ from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
+from tests.sample_run import TESTBED
 
 CEILING = 9e6
-
-
-class Silent:
-    def begin(self, subject): ...
-    def clear(self): ...
-    def trial_started(self, purpose, load_fps, duration_s, remaining_s): ...
-    def soaking(self, line): ...
-    def trial_finished(self, loss_ratio, valid): ...
 
 
 class SimulatedLive:
@@ -61,7 +56,7 @@ class Bench:
     def __init__(self, capacity, **settings):
         self.capacity = capacity
         self.clock, self.sink = VirtualClock(), Listed()
-        self.context = Context(Recorder("r", [self.sink], self.clock), Silent(), self.clock)
+        self.context = Context(Recorder("r", [self.sink], self.clock), Progress(), self.clock)
         self.generator = FakeGenerator(1e6, clock=self.clock, **({"noise": 0.005, "ceiling_fps": CEILING} | settings))
         self.streams = FakeStreams(2e9, clock=self.clock)
         self.order: list[int] = []
@@ -80,15 +75,13 @@ class Bench:
         self.generator.capacity_fps = self.capacity(len(topology.bridges))
         self.generator.detach(["p0", "p1"])
         self.generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
-        runner = TrialRunner(
-            self.generator, [], make_ledger=None, check_alive=lambda: None, context=self.context, repeats=1
-        )
+        runner = TrialRunner(self.generator, [], check_alive=lambda: None, context=self.context, repeats=1)
         return SimulatedLive(topology, runner)
 
     def study(self, decided=lambda _: True, profile=QUICK):
         return Study(
             profile, {"suite": "chaining", "topology": "chain"}, self, lambda *_: Limits(CEILING, None),
-            lambda: StreamRunner(self.streams, self.context, 1), decided, self.context,
+            lambda: StreamRunner(self.streams, self.context, 1, SimulatedBackend(TESTBED)), decided, self.context,
         )  # fmt: skip
 
     def sla(self, metric, text):

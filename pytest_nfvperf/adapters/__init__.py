@@ -1,1 +1,1 @@
-"""What fulfils the ports on a real machine. Adapters never inherit adapters."""
+"""The ports on a real machine."""

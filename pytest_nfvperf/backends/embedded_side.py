@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.engine import recording
+from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id, note_process
@@ -38,11 +39,9 @@ _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 _PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
 
 
-class EmbeddedSide:
-    """Fulfils GeneratorSide."""
-
+class EmbeddedSide(GeneratorSide):
     def __init__(self, testbed: Testbed) -> None:
-        self._testbed = testbed
+        super().__init__(testbed)
         self._interfaces = GeneratorInterfaces(testbed)
 
     def check(self) -> None:
@@ -59,9 +58,6 @@ class EmbeddedSide:
         cpus = self._testbed.cpus
         shared = f" (shared with housekeeping: CPU {cpu_list(cpus.shared)})" if cpus.shared else ""
         return f"nfvperf-gen on CPU {cpu_list(cpus.generator)}{shared}"
-
-    def line_rate_bps(self) -> float | None:
-        return None
 
     def polling_cpus(self) -> tuple[int, ...]:
         # A lab's NIC lies between its rings and the PMDs, so distance does not matter there.
@@ -110,6 +106,18 @@ class EmbeddedSide:
             on_spawn=lambda pid: note_process(journal, entry, pid),
         )
 
+    @classmethod
+    def replayed(cls, testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
+        cpus = testbed.cpus
+        return EmbeddedGenerator(
+            Path(build.PROGRAM),
+            cpus=cpus.generator,
+            control_cpus=cpus.housekeeping,
+            run_dir=directory,
+            file_prefix="replay",
+            options=EngineOptions(start=start),
+        )
+
     def close(self) -> None:
         self._interfaces.give_back()
 
@@ -140,16 +148,17 @@ class EmbeddedSide:
         options = replace(self._options(machine), kept_speed=_core_speeds(machine))
         if looping in cpus.housekeeping:  # beside the loop's priority, this process would get 3 % of its CPU
             options = replace(options, nice=0)
-        rig = LoopRig(
-            build.find(),
+        fps = measure_ceiling(
+            traffic,
+            settle,
+            binary=build.find(),
             cpus=cpus.generator,
-            control_cpus=cpus.housekeeping,
             loop_cpu=looping,
+            control_cpus=cpus.housekeeping,
             run_dir=machine.journal.directory,
             hugepages_mib=self._hugepages_mib,
             options=options,
         )
-        fps = measure_ceiling(rig, traffic, settle)
         placement.close()
         return Ceiling(fps, lasting=not any(disturbed))
 
@@ -192,7 +201,10 @@ def _round_trips_of(facts: Mapping[str, Any]) -> StoredValueFile:
     return StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by)
 
 
+def side_class(engine: str) -> type[GeneratorSide]:
+    return EmbeddedSide if engine == "embedded" else FEATURE_ENGINES.part(engine)
+
+
 def side_of(testbed: Testbed) -> GeneratorSide:
     """The side of the testbed's engine."""
-    engine = testbed.generator.engine
-    return EmbeddedSide(testbed) if engine == "embedded" else FEATURE_ENGINES.part(engine).side(testbed)
+    return side_class(testbed.generator.engine)(testbed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -13,16 +14,20 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
-from pytest_nfvperf.ports.datapath import Datapath, DatapathMaker
-
-Makers = Mapping[str, DatapathMaker]
-"""By the kind that a ``Dut`` names, such as "acme:wire"."""
+from pytest_nfvperf.ports.datapath import Datapath
 
 
-class JournaledWorkshop:
-    """Fulfils ports.datapath.Workshop for one datapath. ``name``: unique among the datapaths of a run."""
+class Workshop:
+    """What a third party's datapath makes things with. All are noted first, so that they go even after kill -9.
+
+    Attributes:
+        directory: of this datapath; removed with the run. Its path is short enough for sockets.
+        cpus: for threads that forward frames.
+        housekeeping_cpus: for everything else.
+    """
 
     def __init__(self, journal: Journal, cpus: CpuPlan, name: str) -> None:
+        """``name``: unique among the datapaths of a run."""
         self._journal = journal
         self._name = name
         self.cpus = cpus.pmd
@@ -32,9 +37,11 @@ class JournaledWorkshop:
         self.directory.mkdir(exist_ok=True)
 
     def make_namespace(self, role: str) -> LiveNamespace:
+        """Make a network namespace, called after the run and ``role``. Keep one end of each veth pair in one."""
         return LiveNamespace(self._journal, f"{self._name}-{role}")
 
     def link_name(self) -> str:
+        """A name for an interface beside the generator's: new in this run, and short enough."""
         return self._journal.link_name()
 
     def spawn(
@@ -45,8 +52,39 @@ class JournaledWorkshop:
         netns: str | None = None,
         cpus: Sequence[int] = (),
     ) -> ManagedProcess:
+        """Start a program that ends with this process at the latest.
+
+        Args:
+            name: what errors call it.
+            argv: the command, as a list.
+            netns: in which network namespace, by its name.
+            cpus: that it may use; ``housekeeping_cpus`` if not given.
+
+        Raises:
+            TestbedError: it could not be started.
+        """
         log = self.directory / f"{name}.log"
         return spawn(self._journal, name, argv, log=log, cpus=cpus or self.housekeeping_cpus, netns=netns)
+
+
+class DatapathMaker(ABC):
+    """What the hook ``pytest_nfvperf_datapaths`` gives for each kind of datapath."""
+
+    def lacks(self) -> str | None:
+        """What this machine lacks for it, and what to do about it; None when it has all. Starts nothing."""
+        return None
+
+    @abstractmethod
+    def start(self, workshop: Workshop) -> Datapath:
+        """Start it. ``Datapath.close`` removes what it made.
+
+        Raises:
+            TestbedError: it did not start; nothing of it is left.
+        """
+
+
+Makers = Mapping[str, DatapathMaker]
+"""By the kind that a ``Dut`` names, such as "acme:wire"."""
 
 
 def all_makers(given: Iterable[Makers]) -> dict[str, DatapathMaker]:
@@ -92,7 +130,7 @@ def running_datapath(maker: DatapathMaker) -> Iterator[Datapath]:
     journal = open_journal()
     try:
         cpus = tuple(sorted(os.sched_getaffinity(0)))  # one may be all: nothing is measured
-        workshop = JournaledWorkshop(journal, CpuPlan(cpus[:1], cpus[-1:], cpus[:1]), "contract")
+        workshop = Workshop(journal, CpuPlan(cpus[:1], cpus[-1:], cpus[:1]), "contract")
         noted = journal.entries
         datapath = maker.start(workshop)
         try:

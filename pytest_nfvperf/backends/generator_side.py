@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_ENGINE
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import default_vnf_kind
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
@@ -42,57 +44,67 @@ class ReservedMachine:
         return digest({name: self.facts.get(name) for name in names} | more)
 
 
-class GeneratorSide(Protocol):
-    """A generator that sends to a DUT on this machine."""
+class GeneratorSide(ABC):
+    """A generator that sends to a DUT on this machine: that of ``generator.engine`` of the testbed file."""
 
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+
+    @classmethod
+    def replayed(cls, testbed: Testbed, directory: Path, start: StartEngine) -> Generator:  # noqa: ARG003
+        """A generator that answers as recorded.
+
+        ``directory``: for logs. ``start``: starts the recorded conversation. ConfigError if none can be recorded.
+        """
+        raise ConfigError(f"engine {testbed.generator.engine!r} plays no recording", key="generator.recording")
+
+    @staticmethod  # noqa: B027 - it sends all
+    def check_trial(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
+        """ConfigError or UnavailableError for a trial that it could not send on these ports.
+
+        A plan, which sends nothing, asks it.
+        """
+
+    @abstractmethod
     def check(self) -> None:
         """Raise ConfigError or TestbedError if something that it needs is missing. Starts nothing."""
 
+    @abstractmethod
     def describe(self) -> str:
         """What it is and where, for the header."""
 
+    @abstractmethod
+    def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
+        """``beside``: suffix of one more generator on the same CPUs."""
+
     def line_rate_bps(self) -> float | None:
         """Layer-1 rate of the slowest of its own ports; None if they have none, or it is not known yet."""
+        return None
 
     def polling_cpus(self) -> tuple[int, ...]:
         """CPUs of the DUT that share rings with it: their distance from its own matters."""
+        return ()
 
-    def round_trips(self, machine: ReservedMachine) -> StoredValue | None:
-        """Those of earlier runs between its CPUs and ``polling_cpus``; None if nobody moves them."""
+    def round_trips(self, machine: ReservedMachine) -> StoredValue:  # noqa: ARG002 - see below
+        """Those of earlier runs between its CPUs and ``polling_cpus``; nothing is stored if nobody moves them."""
+        return StoredValue()
 
-    def ceilings(self, machine: ReservedMachine) -> Ceilings | None:
+    def ceilings(self, machine: ReservedMachine) -> Ceilings | None:  # noqa: ARG002 - see below
         """Its own limits on this machine; None if nobody can measure them."""
+        return None
 
     def extra_generator_mib(self) -> int | None:
         """Hugepages, MiB, of one more generator on the same CPUs; None where there can be only one."""
+        return None
 
-    def make(self, machine: ReservedMachine, beside: str = "") -> Generator: ...
-
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing was taken
         """Release what it took, before the machine is released. Can be called twice."""
 
 
 CheckTrial = Callable[[TrialSpec, Mapping[str, GeneratorPort]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureEngine:
-    """A generator of a feature, for ``generator.engine`` of the testbed.
-
-    Attributes:
-        side: makes its side of a backend.
-        replay: makes a generator that answers as recorded, from the testbed, a directory for logs, and the function
-            that starts the recorded conversation. None: its conversation cannot be recorded.
-        check: raises ConfigError or UnavailableError for a trial that it could not send on these ports. A plan, which
-            sends nothing, asks it.
-    """
-
-    side: Callable[[Testbed], GeneratorSide]
-    replay: Callable[[Testbed, Path, StartEngine], Generator] | None = None
-    check: CheckTrial | None = None
-
-
-FEATURE_ENGINES = Point[FeatureEngine]("engine")
+FEATURE_ENGINES = Point[type[GeneratorSide]]("engine")
 _NAMES = {"trex": "TRex", VIRTUAL_ENGINE: "in virtual time the generator"}
 """Engines that only send and receive, as messages name them."""
 
@@ -130,7 +142,7 @@ def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> 
 
 def check_of(engine: str) -> CheckTrial | None:
     """Finds what an engine could not send; None: it sends all that passes the checks of every engine."""
-    return FEATURE_ENGINES.part(engine).check if engine in FEATURE_ENGINES.names() else None
+    return FEATURE_ENGINES.part(engine).check_trial if engine in FEATURE_ENGINES.names() else None
 
 
 def _kind(testbed: Testbed, port: Port, vnfs: int, vhost_user: bool) -> VnfKind:

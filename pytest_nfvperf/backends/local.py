@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,12 +23,18 @@ from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic_binding import set_up_nics
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, is_virtual
 from pytest_nfvperf.adapters.machine.reaper import kill_noted, kill_rest, open_journal, reap
-from pytest_nfvperf.adapters.net.datagrams import Datagrams
+from pytest_nfvperf.adapters.net.datagrams import watch_datagrams
 from pytest_nfvperf.adapters.net.linux_bridge import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
-from pytest_nfvperf.adapters.ovs.installation import MEMORY_MIB, locate
+from pytest_nfvperf.adapters.ovs.installation import MEMORY_MIB, lacks, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker
-from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS, NodesDatapath, check_node_programs
+from pytest_nfvperf.adapters.ovs.nodes_datapath import (
+    NODE_HOSTS,
+    NodeHosts,
+    NodesDatapath,
+    check_node_programs,
+    lacks_nodes,
+)
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
@@ -37,13 +43,12 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, LockWait, MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.backends.base import Daemons, T
-from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
+from pytest_nfvperf.backends.base import Backend, Daemons, T
+from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign
 from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine, lacks_roles
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cable_check import check_cabling
-from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
@@ -53,19 +58,22 @@ from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, describe_nodes
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.machine import Clock, CpuProfiler
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.machine import Profiler
+from pytest_nfvperf.ports.streams import MakeConnects, SendRequests, StreamEngine
 
-PROFILERS = Point[Callable[[Journal, set[int]], CpuProfiler]]("profiler")
+PROFILERS = Point[Callable[[Journal, set[int]], Profiler]]("profiler")
 """Samplers of CPUs, by the program that samples."""
 _MOST_WITHOUT_HUGEPAGES = 5
 
 
-class LocalBackend:
+class LocalBackend(Backend):
     """Wires a testbed whose DUT is on this machine.
 
     Args:
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
         turn: how long to wait while another run measures on these CPUs.
+        side: the generator's.
         nic_makers: makers of namespaces' interfaces, by kind.
         datapaths: third parties' makers of datapaths, by kind.
     """
@@ -81,16 +89,15 @@ class LocalBackend:
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
         datapaths: Makers = MappingProxyType({}),
     ) -> None:
-        self.testbed = testbed
-        self._side = side
+        super().__init__(testbed)
+        self.side = side
         has_far = any(node.host is not None for node in testbed.nodes)
-        self._far = NODE_HOSTS.part("ssh")(testbed) if has_far else None
+        self.far = NODE_HOSTS.part("ssh")(testbed) if has_far else NodeHosts()
         self._record = record
-        self.clock: Clock = SystemClock()
         self._keep = keep
         self._turn = turn
-        self._nic_makers = nic_makers
-        self._datapaths = datapaths
+        self.nic_makers = nic_makers
+        self.datapaths = datapaths
         self._abandoned = False
         self._journal: Journal | None = None
         self._left: list[str] = []
@@ -109,10 +116,9 @@ class LocalBackend:
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
-        if self._far is not None:
-            self._far.check()
+        self.far.check()
         check_dut(self.testbed)
-        self._side.check()
+        self.side.check()
         check_iperf3(self.testbed.streams)
 
     def lacks(self, dut: Dut) -> str | None:
@@ -125,14 +131,14 @@ class LocalBackend:
         if missing is not None:
             return missing
         if dut.nodes:
-            return NodesDatapath.lacks(self.testbed, dut)
+            return lacks_nodes(self.testbed, dut)
         if is_foreign(dut):
-            return lacks_foreign(self._datapaths, dut)
-        return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
+            return lacks_foreign(self.datapaths, dut)
+        return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        return roles or (self._far.lacks(topology) if self._far is not None else None)
+        return roles or self.far.lacks(topology)
 
     @property
     def journal(self) -> Journal:
@@ -149,8 +155,7 @@ class LocalBackend:
         return None
 
     def labels(self) -> dict[str, str]:
-        own = {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
-        return {**own, **self._lab_labels, **({TIME: VIRTUAL} if is_virtual() else {})}
+        return {**super().labels(), **self._lab_labels, **({TIME: VIRTUAL} if is_virtual() else {})}
 
     @cached_property
     def _lab_labels(self) -> dict[str, str]:
@@ -160,7 +165,7 @@ class LocalBackend:
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
         nodes = describe_nodes(self.testbed)
         nics = [f"nic:       {nic}" for nic in self.testbed.nics]
-        return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self._side.describe()}", *cables, *nics]
+        return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self.side.describe()}", *cables, *nics]
 
     def _describe_dut(self) -> str:
         ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
@@ -170,83 +175,34 @@ class LocalBackend:
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
         return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {cpu_list(pmd)}"
 
-    def parts(self) -> RigParts:
-        return self._parts(self._take_machine())
+    def parts(self) -> LocalParts:
+        return LocalParts(self, self._take_machine())
 
     @property
     def can_share(self) -> bool:
         """Whether a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
         ovs = self.testbed.ovs
         private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
-        return private and self._side.extra_generator_mib() is not None
+        return private and self.side.extra_generator_mib() is not None
 
     def room(self) -> int:
         return read_hugepages().rooms(*RIG_MIB) if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
 
-    def shared_parts(self) -> RigParts:
-        return self._parts(self._take_machine(shared=True))
-
-    def _parts(self, machine: ReservedMachine, name: str = "") -> RigParts:
-        """``name``: suffix of an additional rig, "" for the run's own one."""
-        journal, ceilings = machine.journal, self._side.ceilings(machine)
-        if machine.recording and ceilings:  # a replay asks for the same loads only below the same ceiling
-            ceilings = RecordedCeilings(ceilings, machine.recording)
-        return RigParts(
-            make_datapath=lambda dut: self._make_datapath(machine, dut, f"ovs{name}"),
-            make_generator=lambda: self._side.make(machine, name),
-            make_ledger=trial_ledger,
-            ceilings=ceilings,
-            pmd_cpus=len(self.testbed.cpus.pmd),
-            polling_cpus=self._side.polling_cpus(),
-            round_trips=self._side.round_trips(machine),
-            make_streams=lambda: Iperf3Engine(journal, self.testbed.streams),
-            make_cpu_accounting=cpu_accountant,
-            make_requests=lambda: SockperfEngine(journal),
-            make_connects=lambda: Iperf2Engine(journal),
-            reachability=Datagrams(),
-            make_profiler=lambda: PROFILERS.part("perf")(
-                journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}
-            ),
-            vnfs=LocalVnfs(journal, self.testbed),
-            check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
-            beside=(lambda beside: self._parts(machine, f"-{beside}")) if self.can_share and not name else None,
-            room_for_companions=self._room_for_companions,
-        )
+    def shared_parts(self) -> LocalParts:
+        return LocalParts(self, self._take_machine(shared=True))
 
     def daemons(self, of: Daemons[T]) -> T:
         return of.on_machine(lambda: self.journal, self.testbed.ovs)
 
-    def _room_for_companions(self) -> int:
-        """Limited by free hugepages. Without hugepages the limit of the memory is unknown."""
-        generator_mib = self._side.extra_generator_mib()
-        if generator_mib is None:
-            return 0
-        return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
-
-    def _make_datapath(self, machine: ReservedMachine, dut: Dut, name: str) -> Datapath:
-        journal = machine.journal
-        if dut.kind == LINUX_BRIDGE:
-            return BridgeDatapath(journal, dut)
-        makers, counted = self._nic_makers, is_virtual()
-        if dut.nodes:
-            return NodesDatapath.start(
-                self.testbed, journal, dut, name=name, nic_makers=makers, hosts=self._far, counted=counted
-            )
-        maker = self._datapaths.get(dut.kind or "")
-        if maker is not None:
-            return maker.start(JournaledWorkshop(journal, self.testbed.cpus, name))
-        process = Vswitchd(counted=counted, preferred=not machine.shared)
-        return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, process=process)
-
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
-        return fingerprint(self.testbed, {"far_nodes": {} if self._far is None else self._far.facts})
+        return fingerprint(self.testbed, {"far_nodes": self.far.facts})
 
     def fingerprint(self) -> Mapping[str, Any]:
         return self._fingerprint
 
     def line_rate_bps(self) -> float | None:
-        rates = [*(port.line_rate_bps for port in self.testbed.ports), self._side.line_rate_bps()]
+        rates = [*(port.line_rate_bps for port in self.testbed.ports), self.side.line_rate_bps()]
         return min((rate for rate in rates if rate), default=None)
 
     def estimate_search_s(self, profile: Profile) -> float:
@@ -257,7 +213,7 @@ class LocalBackend:
 
     def close(self) -> None:
         try:
-            self._side.close()
+            self.side.close()
         finally:
             self._give_machine_back()
 
@@ -280,7 +236,7 @@ class LocalBackend:
         if self.testbed.nics:
             set_up_nics(self.testbed.nics, journal)
             check_dut(self.testbed)  # VFs that were not there before
-            self._side.check()
+            self.side.check()
         return ReservedMachine(journal, self.clock, self._fingerprint, self._recording_path(journal), shared)
 
     def _give_machine_back(self) -> None:
@@ -306,3 +262,75 @@ class LocalBackend:
 
     def _recording_path(self, journal: Journal) -> Path | None:
         return self._record / f"{self.testbed.generator.engine}-{journal.tag}.jsonl" if self._record else None
+
+
+class LocalParts(RigParts):
+    """The parts of a rig on this machine. ``process``: how a private vswitchd runs."""
+
+    ledger = staticmethod(trial_ledger)
+    watch_path = staticmethod(watch_datagrams)
+    make_cpu_accounting = staticmethod(cpu_accountant)
+
+    def __init__(self, backend: LocalBackend, machine: ReservedMachine, name: str = "") -> None:
+        """``name``: suffix of a companion; "" for the run's own rig."""
+        self._backend, self._machine, self._name = backend, machine, name
+        self._testbed, self._side, journal = backend.testbed, backend.side, machine.journal
+        self.ceilings = self._side.ceilings(machine)
+        if machine.recording and self.ceilings:  # a replay asks for the same loads only below the same ceiling
+            self.ceilings = RecordedCeilings(self.ceilings, machine.recording)
+        self.pmd_cpus = len(self._testbed.cpus.pmd)
+        self.polling_cpus = self._side.polling_cpus()
+        self.round_trips = self._side.round_trips(machine)
+        self.vnfs = LocalVnfs(journal, self._testbed)
+        self.companions = backend.can_share and not name
+        self.process = Vswitchd(counted=is_virtual(), preferred=not machine.shared)
+
+    def make_datapath(self, dut: Dut) -> Datapath:
+        journal, name = self._machine.journal, f"ovs{self._name}"
+        if dut.kind == LINUX_BRIDGE:
+            return BridgeDatapath(journal, dut)
+        makers = self._backend.nic_makers
+        if dut.nodes:
+            return NodesDatapath.start(
+                self._testbed,
+                journal,
+                dut,
+                name=name,
+                nic_makers=makers,
+                hosts=self._backend.far,
+                counted=self.process.counted,
+            )
+        maker = self._backend.datapaths.get(dut.kind or "")
+        if maker is not None:
+            return maker.start(Workshop(journal, self._testbed.cpus, name))
+        return OvsDatapath.start(self._testbed, journal, dut, name=name, nic_makers=makers, process=self.process)
+
+    def make_generator(self) -> Generator:
+        return self._side.make(self._machine, self._name)
+
+    def make_streams(self) -> StreamEngine:
+        return Iperf3Engine(self._machine.journal, self._testbed.streams)
+
+    def make_requests(self) -> SendRequests:
+        return SockperfEngine(self._machine.journal).run
+
+    def make_connects(self) -> MakeConnects:
+        return Iperf2Engine(self._machine.journal).run
+
+    def make_profiler(self) -> Profiler:
+        cpus = self._testbed.cpus
+        return PROFILERS.part("perf")(self._machine.journal, {*cpus.pmd, *cpus.housekeeping})
+
+    def check_cabling(self, datapath: Datapath, generator: Generator) -> None:
+        if is_lab(self._testbed):
+            check_cabling(self._testbed, datapath, generator)
+
+    def beside(self, name: str) -> RigParts:
+        return LocalParts(self._backend, self._machine, f"-{name}")
+
+    def room_for_companions(self) -> int:
+        """Limited by free hugepages. Without hugepages the limit of the memory is unknown."""
+        generator_mib = self._side.extra_generator_mib()
+        if generator_mib is None:
+            return 0
+        return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES

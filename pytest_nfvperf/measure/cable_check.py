@@ -9,7 +9,6 @@ The bridge forwards nothing meanwhile: the switch inside a NIC returns what one 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, generator_ports
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
@@ -21,24 +20,11 @@ from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator
 
 NAME = "cabling"
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
-
-
-@runtime_checkable
-class NotesSources(Protocol):
-    """A live topology that can note at which of its ports frames arrive."""
-
-    def note_sources(self, macs: Sequence[str]) -> None:
-        """From now on note the ports at which frames from these MAC addresses arrive, and forward no frame at all."""
-        ...
-
-    def sources(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of all ports at which frames of a MAC address arrived, by address; none for one that did not."""
-        ...
 
 
 def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
@@ -108,16 +94,15 @@ def check_cabling(
 
 
 def _arrived(
-    built: object, generator: Generator, topology: Topology
+    built: BuiltTopology, generator: Generator, topology: Topology
 ) -> tuple[Mapping[str, Collection[str]] | None, set[str]]:
     """Where frames of each generator's address arrived, and the addresses of which only broadcast frames did.
 
     None on a datapath that does not say.
     """
-    if not isinstance(built, NotesSources):
-        return None, set()
     macs = [port.mac for port in topology.ports]
-    built.note_sources(macs)
+    if not built.note_sources(macs):
+        return None, set()
     generator.learn(Traffic(frame_size=64), topology.directions)
     seen = built.sources()
     if seen.keys() >= set(macs):

@@ -19,8 +19,8 @@ from pytest_nfvperf.model.disturbance.cpu_distance import (
     observed_bands,
 )
 from pytest_nfvperf.model.disturbance.policy import POLICY
-from pytest_nfvperf.ports.datapath import Freezing
-from pytest_nfvperf.ports.generator import ColocatesCpus, Generator, MeasuresDistance
+from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.machine import Clock, StoredValue
 
 LOOK_EVERY_S = 0.25
@@ -47,9 +47,9 @@ class Patience:
         self.allowed_s = POLICY.patience_s if left_s > 0 else max(POLICY.least_patience_s, self.allowed_s / 2)
 
 
-def read_round_trips(store: StoredValue | None) -> list[float]:
-    """Round trips that earlier runs measured, the oldest first, ns; empty without a store."""
-    found = store.read() if store is not None else None
+def read_round_trips(store: StoredValue) -> list[float]:
+    """Round trips that earlier runs measured, the oldest first, ns."""
+    found = store.read()
     return [float(trip) for trip in found[-_REMEMBERED:]] if isinstance(found, list) else []
 
 
@@ -60,15 +60,15 @@ class Placement:
     without frames. If the CPUs are far apart before a trial, and this machine is known to have a near band, the run
     waits for it. If the wait fails, trials are measured in the far band, and their figures say so.
 
-    ``cpus``: of polling threads. ``store``: remembers round trips for one fingerprint of machine and CPUs; None for
-    testbeds whose CPUs nobody moves. ``report_wait``: reports a wait for the near band. ``slow``: at the last look both
-    CPUs were slower than on cores of their own.
+    ``cpus``: of polling threads. ``store``: remembers round trips for one fingerprint of machine and CPUs.
+    ``report_wait``: reports a wait for the near band. ``slow``: at the last look both CPUs were slower than on cores of
+    their own.
     """
 
     def __init__(
         self,
         cpus: Sequence[int],
-        store: StoredValue | None,
+        store: StoredValue,
         clock: Clock,
         report_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -92,7 +92,7 @@ class Placement:
     def observed_bands(self) -> ObservedBands | None:
         return observed_bands(self._distances)
 
-    def settle(self, generator: Generator, dut: Freezing | None = None, most_s: float = math.inf) -> int | None:
+    def settle(self, generator: Generator, dut: Datapath | None = None, most_s: float = math.inf) -> int | None:
         """Wait for the near band if there is one, and return the round trip, ns; None if it cannot be measured.
 
         Meanwhile ``dut`` is frozen, and its CPUs and the generator's wake one another: a host leaves a busy virtual CPU
@@ -117,9 +117,9 @@ class Placement:
         self._patience.learn(0.0 if self._gave_up else until - self._clock.monotonic())
         return trip
 
-    def _move_closer(self, generator: Generator, dut: Freezing | None) -> None:
+    def _move_closer(self, generator: Generator, dut: Datapath | None) -> None:
         longest = self._longest
-        if dut is None or longest is None or not isinstance(generator, ColocatesCpus):
+        if dut is None or longest is None:
             self._clock.sleep(LOOK_EVERY_S)
             return
         self._clock.sleep(_WORK_S)
@@ -137,7 +137,7 @@ class Placement:
         return found
 
     def close(self) -> None:
-        if self._unsaved and self._store is not None:
+        if self._unsaved:
             self._store.write(self._trips)
         self._unsaved = 0
 
@@ -164,7 +164,7 @@ class Placement:
         return [self._remember(one) for one in fresh][-1]
 
     def _read(self, generator: Generator) -> int | None:
-        if not self._cpus or not isinstance(generator, MeasuresDistance):
+        if not self._cpus:
             return None
         distances = generator.distances(self._cpus)
         self.slow = any(distance.slow for distance in distances)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -65,8 +65,8 @@ class LoadCost(TrafficMeasurement):
     traffic: AnyTraffic
     profile: Profile
     load_fps: int
-    name: ClassVar[str] = "load_cost"
-    units: ClassVar[Mapping[str, str]] = _LOAD_COST_UNITS
+    name = "load_cost"
+    units = _LOAD_COST_UNITS
 
     def __post_init__(self) -> None:
         check_load("LoadCost", self.traffic, self.load_fps, self.profile.comparison_trial_s)
@@ -122,8 +122,10 @@ class ForwardingRate(TrafficMeasurement):
     _mtu: int = field(default=sys.maxsize, init=False)
     outpaced: bool = field(default=False, init=False)
     _was_read: bool = field(default=False, init=False)
-    name: ClassVar[str] = "frmol"
-    units: ClassVar[Mapping[str, str]] = UNITS
+    name = "frmol"
+    own_traffic: ClassVar[bool] = True
+    takes_turns: ClassVar[bool] = True
+    units = UNITS
 
     def __post_init__(self) -> None:
         self._requested = self.traffic

@@ -7,7 +7,7 @@ sending (kernel).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
@@ -29,7 +29,7 @@ from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.generator import Burst, CountsInstructions, KnowsForwardingThread
+from pytest_nfvperf.ports.generator import Burst
 
 FRAMES = 1024
 """Of a reading, in each direction."""
@@ -49,8 +49,9 @@ class CountedInstructions(TrafficMeasurement):
     """
 
     traffic: AnyTraffic
-    name: ClassVar[str] = "instructions"
-    units: ClassVar[Mapping[str, str]] = units_of(INSTRUCTIONS_PER_PACKET)
+    name = "instructions"
+    own_traffic: ClassVar[bool] = True
+    units = units_of(INSTRUCTIONS_PER_PACKET)
     reading_s: ClassVar[float] = 1.0
 
     def sending(self, traffic: AnyTraffic) -> CountedInstructions:
@@ -67,7 +68,7 @@ class CountedInstructions(TrafficMeasurement):
         """
         generator = live.deployment.generator
         _ = live.runner  # says what is wrong with a topology that has no generator port
-        if not isinstance(generator, CountsInstructions):
+        if generator is None or not generator.instruction_ns:
             raise UnavailableError(why_not_in(WALL, INSTRUCTIONS_PER_PACKET))
         check_sendable("instructions", live.topology, self.traffic)
         live.learn(self.traffic)
@@ -107,8 +108,7 @@ def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
 
 def forwarding_clock(live: LiveTopology) -> Callable[[], int] | None:
     """A clock of the time that the DUT's own threads have run, one of each node; None where it has none."""
-    known = [each for each in live.deployment.collectors if isinstance(each, KnowsForwardingThread)]
-    running = [each for each in known if each.forwarding_ns() is not None]
+    running = [each for each in live.deployment.collectors if each.forwarding_ns() is not None]
     return (lambda: sum(each.forwarding_ns() or 0 for each in running)) if running else None
 
 

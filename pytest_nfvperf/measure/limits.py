@@ -18,6 +18,7 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import MINIMUM_SHARE
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
+from pytest_nfvperf.ports.generator import Ceilings
 from pytest_nfvperf.ports.machine import StoredValue
 
 HELD_AGAIN = 0.98
@@ -53,7 +54,7 @@ class Ceiling:
 Meter = Callable[[AnyTraffic, int], Ceiling]
 
 
-class CachedCeilings:
+class CachedCeilings(Ceilings):
     """The rig's own ceilings, measured once and kept (How we measure, rule 3).
 
     The cache is that of one fingerprint of machine and generator. It is keyed by the port kind, the shape of the frames

@@ -30,7 +30,6 @@ from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.trial import sum_of_classes
-from pytest_nfvperf.ports.datapath import Offloading
 
 DELIVERIES = {f"{kind}_ratio": kind for kind in ("duplicated", "misdirected", "corrupted")}
 DELIVERIES |= {"reordered_ratio": "out_of_order"}
@@ -58,10 +57,8 @@ def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare |
 
     None if the testbed requests no hardware offload (label ``offload``), or the datapath cannot tell.
     """
-    built = live.deployment.built
-    if labels.get("offload") != "on" or not isinstance(built, Offloading):
-        return None
-    return built.offload_share().with_frames(live.runner.take_offloaded())
+    share = live.deployment.built.offload_share() if labels.get("offload") == "on" else None
+    return None if share is None else share.with_frames(live.runner.take_offloaded())
 
 
 def loss_curve(

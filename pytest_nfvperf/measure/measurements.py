@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 from pytest_nfvperf.measure.call_arguments import DUT, TOPOLOGY, TRAFFIC
 from pytest_nfvperf.measure.rig import LiveTopology
@@ -42,84 +43,80 @@ class Subject:
     traffic: AnyTraffic | None = None
 
 
-class Measurement(Protocol):
-    """A measurement of each subject of a study."""
+class Measurement(ABC):
+    """A measurement of each subject of a study.
+
+    What a measurement cannot do keeps its default.
+
+    Attributes:
+        name: the outcome's algorithm.
+        units: base unit of each metric that a reading can have.
+        own_traffic: each subject can have a traffic of its own, by ``sending``.
+        takes_turns: readings are short enough to alternate between subjects, by ``begin`` and ``turn``.
+        outpaced: the last topology to ``begin`` is faster than the rig.
+    """
+
+    name: str
+    units: Mapping[str, str]
+    own_traffic: ClassVar[bool] = False
+    takes_turns: ClassVar[bool] = False
+    outpaced: bool = False
 
     @property
-    def name(self) -> str:
-        """The outcome's algorithm."""
-        ...
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Base unit of each metric that a reading can have."""
-        ...
-
-    @property
+    @abstractmethod
     def reading_s(self) -> float:
         """How long a reading usually takes, without building its topology."""
-        ...
 
+    @abstractmethod
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading of a topology that was just built; InvalidTrialsError when the rig disturbed it."""
-        ...
 
-    def labels(self, live: LiveTopology) -> dict[str, str]: ...
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        """What an SLA knows the subject by."""
+        return {"topology": live.name, "datapath": live.datapath_kind}
 
     def facts(self) -> dict[str, Any]:
         """Fields of the Outcome that do not depend on the subject."""
-        ...
+        return {"mean_frame_size": 0.0, "directions": 1}
 
-
-@runtime_checkable
-class ShortMeasurement(Measurement, Protocol):
-    """A figure whose readings are short enough to alternate between subjects."""
-
-    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Make a topology ready for turns, once after it was built."""
-        ...
-
-    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """Take one short reading of a topology that is ready. InvalidTrialsError if the rig disturbed it."""
-        ...
-
-
-@runtime_checkable
-class SendingMeasurement(Measurement, Protocol):
-    """A figure of a traffic; each subject of a study can have a traffic of its own."""
-
-    def sending(self, traffic: AnyTraffic) -> Measurement: ...
-
-
-@runtime_checkable
-class GrowingMeasurement(ShortMeasurement, Protocol):
-    """A figure whose frames can become larger, for all subjects: before the first turn, or to start over."""
+    @property
+    def sent(self) -> AnyTraffic | None:
+        """The generator's traffic; None if it sends none."""
+        return None
 
     @property
     def grows(self) -> bool:
-        """True while nothing was read and there are larger frames."""
-        ...
+        """True while nothing was read, and there are larger frames."""
+        return False
 
     @property
     def has_larger(self) -> bool:
         """True where there are larger frames, even after readings."""
-        ...
+        return False
+
+    def sending(self, traffic: AnyTraffic) -> Measurement:  # noqa: ARG002 - see own_traffic
+        """The same of another traffic."""
+        return self
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:  # noqa: B027 - see takes_turns
+        """Make a topology ready for turns, once after it was built."""
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """Take one short reading of a topology that is ready. InvalidTrialsError if the rig disturbed it."""
+        return self.read(live, remaining_s)
+
+    def grow(self) -> None:  # noqa: B027 - see has_larger
+        """Send larger frames from now on, for all subjects, and forget earlier readings."""
+
+
+class TrafficMeasurement(Measurement):
+    """A measurement of one traffic that the generator sends."""
+
+    traffic: AnyTraffic
 
     @property
-    def outpaced(self) -> bool:
-        """True where the last topology to ``begin`` is faster than the rig."""
-        ...
-
-    def grow(self) -> None:
-        """Send larger frames from now on, and forget earlier readings."""
-        ...
-
-
-class TrafficMeasurement:
-    """Labels and facts of a figure that is measured with one traffic."""
-
-    __slots__ = ()
-    traffic: AnyTraffic
+    def sent(self) -> AnyTraffic:
+        return self.traffic
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         return measured_labels(live, self.traffic)

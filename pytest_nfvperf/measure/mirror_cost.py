@@ -6,7 +6,7 @@ compares the copies received with those expected: one each time that a frame cro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from pytest_nfvperf.measure import forwarding
 from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, ONE_TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
+from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
@@ -72,7 +73,7 @@ class MirrorLoad:
 
 
 @dataclass
-class MirrorCost:
+class MirrorCost(TrafficMeasurement):
     """Reads forwarding and mirroring on any topology. The first topology must be the one without mirrors.
 
     Attributes:
@@ -88,8 +89,9 @@ class MirrorCost:
     find_ndr: Callable[[LiveTopology, AnyTraffic], float]
     forwarded: list[float] = field(default_factory=list)
     counted: dict[str, LiveTopology] = field(default_factory=dict)
-    name: ClassVar[str] = "mirror-cost"
-    units: ClassVar[Mapping[str, str]] = UNITS
+    name = "mirror-cost"
+    takes_turns: ClassVar[bool] = True
+    units = UNITS
 
     def __post_init__(self) -> None:
         self._forwarding = ForwardingRate(self.traffic, self.profile, self.limits_of)
@@ -114,9 +116,6 @@ class MirrorCost:
         found = self._with_copies(live, (trial, reading), remaining_s)
         self.counted[live.name] = live
         return found
-
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        return self._forwarding.labels(live)
 
     def facts(self) -> dict[str, Any]:
         return self._forwarding.facts()

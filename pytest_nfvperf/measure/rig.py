@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, ClassVar
 
 from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
 from pytest_nfvperf.measure.cpu_placement import Placement
@@ -15,7 +17,7 @@ from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, p
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.disturbance.trial import TrialResult
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, UnavailableError, run_all
 from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData, Span
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
@@ -25,21 +27,11 @@ from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
-from pytest_nfvperf.ports.datapath import (
-    BuiltTopology,
-    Collector,
-    Datapath,
-    Freezing,
-    Restarting,
-    Sampled,
-    Sampler,
-)
-from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, DrivesRings, Generator, GeneratorPort
-from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler, StoredValue
-from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEngine
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler
+from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.ports.machine import CpuAccounting, Profiler, StoredValue
+from pytest_nfvperf.ports.streams import MakeConnects, SendRequests, StreamEnd, StreamEngine, Watch, WatchPath
 from pytest_nfvperf.ports.vnf import VnfMaker
-
-LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
 
 _NO_MAC = "00:00:00:00:00:00"
 """For a host whose kernel chose the address: the generator passes its frames on unchanged."""
@@ -51,40 +43,74 @@ MAX_RECOVERIES = 2
 """How often a broken testbed is rebuilt in one run before later tests cite the first cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class RigParts:
-    """The parts of a rig, which a backend makes. Most are factories, because a broken rig is rebuilt.
+class RigParts(ABC):
+    """The parts of a rig, which a backend makes. What a testbed does not have keeps its default.
+
+    Most are made by methods, because a broken rig is rebuilt.
 
     Attributes:
-        make_streams, make_cpu_accounting, make_requests, make_connects, reachability: None if the testbed has none.
         ceilings: None if nobody can measure the generator's own limit: its ports are cabled to the DUT.
         pmd_cpus: number of CPUs of poll-mode threads, 0 if unknown.
         polling_cpus: CPUs whose distance from the generator's is watched.
-        round_trips: those that earlier runs measured; None if nobody moves the CPUs.
-        make_profiler: of the CPUs of DUT and streams.
-        vnfs: starts VNFs that are processes; None if there is only the generator's loop.
-        check_cabling: raises TestbedError if cables are not where the testbed file says.
-        beside: makes the parts of a companion: one more rig on the same CPUs. While one works the others are frozen.
-        room_for_companions: for how many more there is memory now; 0 if the testbed has but one DUT.
+        round_trips: those that earlier runs measured, unless nobody moves the CPUs.
+        vnfs: starts VNFs that are processes, unless there is only the generator's loop.
+        companions: more rigs can be made on the same CPUs; while one works the others are frozen.
     """
 
-    make_datapath: Callable[[Dut], Datapath]
-    make_generator: Callable[[], Generator]
-    make_ledger: LedgerFactory | None
-    ceilings: Ceilings | None
-    pmd_cpus: int
+    ceilings: Ceilings | None = None
+    pmd_cpus: int = 0
     polling_cpus: tuple[int, ...] = ()
-    round_trips: StoredValue | None = None
-    make_streams: Callable[[], StreamEngine] | None = None
-    make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
-    make_requests: Callable[[], RequestEngine] | None = None
-    make_connects: Callable[[], ConnectEngine] | None = None
-    reachability: Reachability | None = None
-    make_profiler: Callable[[], CpuProfiler] | None = None
-    vnfs: VnfMaker | None = None
-    check_cabling: Callable[[Datapath, Generator], None] | None = None
-    beside: Callable[[str], RigParts] | None = None
-    room_for_companions: Callable[[], int] = lambda: 0
+    round_trips: StoredValue = StoredValue()
+    vnfs: VnfMaker = VnfMaker()
+    companions: bool = False
+
+    @abstractmethod
+    def make_datapath(self, dut: Dut) -> Datapath: ...
+
+    @abstractmethod
+    def make_generator(self) -> Generator: ...
+
+    def ledger(
+        self,
+        topology: Topology,  # noqa: ARG002 - of datapaths with counters
+        result: TrialResult,  # noqa: ARG002
+        before: Sequence[CounterSnapshot],  # noqa: ARG002
+        after: Sequence[CounterSnapshot],  # noqa: ARG002
+    ) -> Ledger | None:
+        """Where the frames of a trial went, by the counters around it; None if the datapath has no counters."""
+        return None
+
+    def make_streams(self) -> StreamEngine:
+        raise UnavailableError("this testbed has no engine for streams between namespaces")
+
+    def make_requests(self) -> SendRequests:
+        raise UnavailableError("this testbed has nothing that sends requests between namespaces")
+
+    def make_connects(self) -> MakeConnects:
+        raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
+
+    def watch_path(self, client: StreamEnd, server: StreamEnd) -> AbstractContextManager[Watch]:  # noqa: ARG002
+        """Watch what passes between two namespaces; see ``ports.streams.WatchPath``."""
+        raise UnavailableError("nobody here can restart the DUT and watch what passes meanwhile")
+
+    def make_cpu_accounting(self) -> CpuAccounting | None:
+        """None if nobody can account for CPU time."""
+        return None
+
+    def make_profiler(self) -> Profiler:
+        """Of the CPUs of DUT and streams."""
+        raise UnavailableError("this testbed has no profiler for the CPUs of its DUT")
+
+    def check_cabling(self, datapath: Datapath, generator: Generator) -> None:  # noqa: B027 - there are none
+        """TestbedError if cables are not where the testbed file says."""
+
+    def beside(self, name: str) -> RigParts:
+        """The parts of one more rig on the same CPUs."""
+        raise UnavailableError(f"this testbed has one DUT, and no room for {name!r} beside it")
+
+    def room_for_companions(self) -> int:
+        """For how many more rigs there is memory now."""
+        return 0
 
 
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
@@ -92,7 +118,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
 
     Cabled ports are left out, because no device of ours belongs to them. So are ``others``, those of VNF processes.
     """
-    devices = {found.port: found.device for found in built.attachments() if found.port not in others}
+    devices = {port: device for port, device in built.attachments().items() if port not in others}
     # A frame may cross a bridge several times. A monitor distinguishes its copies by their destination.
     macs = dict.fromkeys(port.mac for port in topology.ports if port.role is not PortRole.MONITOR)
     ports = [
@@ -156,10 +182,14 @@ def trial_spec(
     return TrialSpec(traffic, load_fps, duration_s, directions, purpose=purpose, **more)
 
 
-class Service(Protocol):
-    """A service on a deployed topology, such as routing daemons. ``close`` ends it, and can be called twice."""
+class Service(ABC):
+    """A service on a deployed topology, such as routing daemons. ``owns_flows``: the bridges' flows are its own."""
 
-    def close(self) -> None: ...
+    owns_flows: ClassVar[bool] = False
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it. Can be called twice."""
 
 
 @dataclass(slots=True)
@@ -167,8 +197,8 @@ class Deployment:
     """What a topology consists of while it is deployed.
 
     Attributes:
-        restart: restarts the DUT; None if it cannot be restarted.
-        reachability: watches what passes between namespaces; None if the testbed cannot.
+        restart: restarts the DUT; UnavailableError if it cannot be restarted.
+        watch_path: watches what passes between namespaces; UnavailableError if the testbed cannot.
         processes: roles of the processes of DUT and VNFs on this machine, by their ids.
     """
 
@@ -176,13 +206,13 @@ class Deployment:
     datapath: DatapathInfo
     generator: Generator | None
     runner: TrialRunner | None
+    restart: Callable[..., None]
+    watch_path: WatchPath
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
-    restart: Callable[..., None] | None = None
-    reachability: Reachability | None = None
     check_alive: Callable[[], None] = lambda: None
     processes: Callable[[], Mapping[int, CpuRole]] = dict
-    vnfs: RunningVnfs = field(default_factory=RunningVnfs)
+    vnfs: RunningVnfs = field(default_factory=lambda: RunningVnfs((), VnfMaker()))
     services: list[Service] = field(default_factory=list)
 
     def close(self) -> None:
@@ -198,6 +228,7 @@ class LiveTopology:
 
     Attributes:
         repeats: how often an invalid trial is repeated.
+        rig: that it was deployed on.
         current: None once it is not deployed any more.
         replaced_by: the topology that was deployed after it, by name; "" for none.
         configure: the test's own function, called after each build.
@@ -206,6 +237,7 @@ class LiveTopology:
     topology: Topology
     repeats: int
     dut: Dut = TESTBED_DUT
+    rig: Rig | None = None
     current: Deployment | None = None
     replaced_by: str = ""
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
@@ -283,8 +315,8 @@ class LiveTopology:
     @property
     def sending(self) -> Mapping[str, str]:
         """How the generator drives the rings of its vhost-user ports; empty if it has none, or another driver."""
-        generator: object = self.deployment.generator
-        return generator.sending() if isinstance(generator, DrivesRings) else {}
+        generator = self.deployment.generator
+        return generator.sending() if generator is not None else {}
 
     def counters(self) -> list[CounterSnapshot]:
         return [collector.snapshot() for collector in self.deployment.collectors]
@@ -350,7 +382,7 @@ class Rig:
 
     def room_for_companions(self) -> int:
         """How many more DUTs fit on the same CPUs. This rig's own DUT and generator are started first."""
-        if self.parts.beside is None:
+        if not self.parts.companions:
             return 0
         self.datapath()
         self.generator()
@@ -360,22 +392,20 @@ class Rig:
         """True if all VNFs run in the generator's own loop, so that they rest between its trials."""
         return all_in_the_loop(topology, self.parts.vnfs)
 
-    def beside(self, name: str) -> Rig | None:
-        """A companion: one more rig on the same CPUs, not started yet. None if the testbed has only one DUT.
+    def beside(self, name: str) -> Rig:
+        """A companion: one more rig on the same CPUs, not started yet. UnavailableError if there can be none.
 
         One of the two is frozen while the other works. The caller closes it.
         """
-        if self.parts.beside is None:
-            return None
         return Rig(self.parts.beside(name), self.context, self._placement)
 
     def freeze(self) -> None:
         """Stop the DUT by SIGSTOP: it takes no CPU, and answers nothing."""
-        if isinstance(self._datapath, Freezing):
+        if self._datapath is not None:
             self._datapath.freeze()
 
     def thaw(self) -> None:
-        if isinstance(self._datapath, Freezing):
+        if self._datapath is not None:
             self._datapath.thaw()
 
     def died(self) -> bool:
@@ -404,8 +434,6 @@ class Rig:
     def streams(self) -> StreamEngine:
         self._refuse_if_broken()
         if self._streams is None:
-            if self.parts.make_streams is None:
-                raise TestbedError("this testbed has no engine for streams between namespaces")
             self._streams = self.parts.make_streams()
         return self._streams
 
@@ -418,7 +446,7 @@ class Rig:
             return self._live
         if self._live is not None:
             self._live.replaced_by = topology.name
-        live = LiveTopology(topology, repeats, dut, stopwatch=self._stopwatch, configure=configure)
+        live = LiveTopology(topology, repeats, dut, self, stopwatch=self._stopwatch, configure=configure)
         with self._stopwatch.of(Span.BUILDING):
             self._remove()
             self._deploy(live)
@@ -435,8 +463,8 @@ class Rig:
         known = None if ceilings is None else ceilings.cached(traffic, directions)
         if ceilings is None or (known is not None and not anew):
             return known
-        rig = live.runner.context.dut  # another one than this where a study has companions
-        with self._stopwatch.of(Span.CEILING), rig.off_cpu(live) if isinstance(rig, Rig) else nullcontext():
+        rig = live.rig  # another one than this where a study has companions
+        with self._stopwatch.of(Span.CEILING), rig.off_cpu(live) if rig is not None else nullcontext():
             return ceilings.measure(traffic, directions)
 
     @contextmanager
@@ -450,11 +478,9 @@ class Rig:
         others = deployment.services or deployment.vnfs.kinds or info.origin == "system"
         with ExitStack() as stack:
             if info.kind not in {"system", "linux-bridge"}:
-                if others or not isinstance(self._datapath, Freezing):
+                stack.callback(self.thaw)
+                if others or not self.datapath().freeze():
                     stack.enter_context(self._rebuilding(live))
-                else:
-                    stack.callback(self.thaw)
-                    self.freeze()
             yield
 
     @contextmanager
@@ -555,7 +581,7 @@ class Rig:
         if generator is not None:
             self._check_cabling(datapath, generator)
         built = datapath.build(topology)
-        vnfs = RunningVnfs()
+        vnfs = RunningVnfs((), self.parts.vnfs)
         try:
             planned = plan_vnfs(topology, built, self.parts.vnfs)
             vnfs = RunningVnfs(planned, self.parts.vnfs)
@@ -578,11 +604,11 @@ class Rig:
             built,
             datapath.info(),
             generator,
-            runner=None,
-            collectors=datapath.collectors(),
-            samplers=datapath.samplers() if isinstance(datapath, Sampled) else (),
-            restart=datapath.restart if isinstance(datapath, Restarting) else None,
-            reachability=self.parts.reachability,
+            None,
+            datapath.restart,
+            self.parts.watch_path,
+            datapath.collectors(),
+            datapath.samplers(),
             check_alive=check_alive,
             processes=lambda: vnfs.process_roles(datapath),
             vnfs=vnfs,
@@ -602,7 +628,7 @@ class Rig:
 
     def _check_cabling(self, datapath: Datapath, generator: Generator) -> None:
         """Once, and again after something broke: it may have been a cable."""
-        if self.parts.check_cabling is not None and not self._cabling_checked:
+        if not self._cabling_checked:
             try:
                 self.parts.check_cabling(datapath, generator)
             except TestbedError as error:
@@ -611,13 +637,13 @@ class Rig:
         self._cabling_checked = True
 
     def _runner(self, live: LiveTopology, generator: Generator, deployment: Deployment) -> TrialRunner:
-        factory, topology = self.parts.make_ledger, live.topology
+        topology = live.topology
         return TrialRunner(
             generator,
             deployment.collectors,
-            make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
+            make_ledger=partial(self.parts.ledger, topology),
             check_alive=deployment.check_alive,
-            context=replace(self.context, placement=self._placement, dut=self, place=(topology, live.dut)),
+            context=replace(self.context, placement=self._placement, dut=self._datapath, place=(topology, live.dut)),
             repeats=live.repeats,
             pmd_cpus=self.parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,
@@ -627,12 +653,15 @@ class Rig:
 
 def _openflow_of(live: LiveTopology) -> set[str]:
     """Flows, groups and meters of its bridges, but those that end by themselves, or are a service's."""
-    if any(getattr(service, "owns_flows", False) for service in live.deployment.services):
+    if any(service.owns_flows for service in live.deployment.services):
         return set()
-    ovs = getattr(live.deployment.built, "ovs", lambda *_: "")
+    ovs = live.deployment.built.ovs
     dumps = ("dump-flows", "dump-groups", "dump-meters")
     asked = ((dump, bridge, "--names", "--no-stats") for bridge in live.topology.bridges for dump in dumps)
-    lines = (f"{words[1]}: {line.strip()}" for words in asked for line in ovs("ofctl", *words).splitlines())
+    try:
+        lines = [f"{words[1]}: {line.strip()}" for words in asked for line in ovs("ofctl", *words).splitlines()]
+    except UnavailableError:  # no OVS: nobody can have changed its flows
+        return set()
     return {line for line in lines if not re.search(r" reply |_timeout=|cookie=", line)}
 
 

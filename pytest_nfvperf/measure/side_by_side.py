@@ -17,22 +17,6 @@ BLOCKS_OF_A_START = 2
 simulations of equal sides one in six comparisons found one where all blocks were of one start."""
 
 
-class SubjectRigs(Protocol):
-    """All subjects side by side: one works, the others are frozen (measure/side_by_side.py)."""
-
-    def begin_block(self, subjects: Sequence[tuple[Topology, Dut]], number: int) -> None:
-        """Remove what the last block deployed."""
-        ...
-
-    def run(self, subject: int) -> LiveTopology:
-        """Let only this one work; its first call in a block builds it."""
-        ...
-
-    def rig_of(self, subject: int) -> int | None:
-        """The rig that carries it in this block; None where rigs restart every few blocks."""
-        ...
-
-
 class SubjectDeployer(Protocol):
     """Deploys the subjects of a study."""
 
@@ -44,7 +28,7 @@ class SubjectDeployer(Protocol):
         """Build it. ``quiet``: leave its configuration out of the evidence, which has it already."""
         ...
 
-    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SubjectRigs] | None:
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
         """Deploy all at once; None where that is impossible."""
         ...
 
@@ -85,10 +69,7 @@ class SideBySide:
         subjects alike.
         """
         for count in range(len(self._rigs), len(subjects)):
-            companion = self._rigs[0].beside(str(count))
-            if companion is None:
-                raise TestbedError("this testbed has no room for a second DUT")
-            self._rigs.append(companion)
+            self._rigs.append(self._rigs[0].beside(str(count)))
         for rig in self._rigs:
             self._wake(rig)
             rig.remove_topology()
@@ -98,7 +79,7 @@ class SideBySide:
         self._lives = [None] * len(subjects)
 
     def run(self, subject: int) -> LiveTopology:
-        """As of SubjectRigs. TestbedError where it died."""
+        """Let only this one work; its first call in a block builds it. TestbedError where it died."""
         rig = self._rigs[self._order[subject]]
         self._wake(rig)
         live = self._lives[subject]
@@ -112,6 +93,7 @@ class SideBySide:
         return live
 
     def rig_of(self, subject: int) -> int | None:
+        """The rig that carries it in this block; None where rigs restart every few blocks."""
         return self._order[subject] if self._one_dut else None
 
     @property

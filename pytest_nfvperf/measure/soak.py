@@ -17,7 +17,7 @@ from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import Allowed, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals, load_too_high
-from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
+from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
 from pytest_nfvperf.model.measure.bounds import completed, with_offload
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
@@ -38,7 +38,7 @@ from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
-from pytest_nfvperf.ports.generator import ReportsIntervals, RunningTrial
+from pytest_nfvperf.ports.generator import RunningTrial
 from pytest_nfvperf.ports.machine import Signals, TakeSignals
 
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
@@ -158,7 +158,7 @@ class _RunningSoak:
     plan: SoakPlan
     table: SoakTable
     rows: _Rows
-    file: SamplesSink | None
+    file: SamplesSink
     interrupted: str = ""
     faults: list[str] = field(default_factory=list)
     counted_rows: int = 0
@@ -200,7 +200,7 @@ class _RunningSoak:
 
     def summary(self) -> Soak:
         gaps, elapsed_s = [*self.rows.gaps], self.elapsed_s()
-        if self.file and self.file.failed is not None:
+        if self.file.failed is not None:
             why, rows = self.file.failed
             gaps.append(Gap("samples file", 0.0, elapsed_s, f"{rows} rows are not on disk: {why}"))
         return summarise(
@@ -305,7 +305,7 @@ class Soaker:
         name = f"samples-{self.context.recorder.next_id(RecordKind.SOAK)}.jsonl"
         rows = _Rows(spec.directions, (*live.deployment.samplers, *also))
         interval_s = fitting_interval_s(spec.duration_s, sample_s, len(rows.columns))
-        file: SamplesSink | None = None
+        file = SamplesSink()
         if self.open_samples is None:
             interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
         else:
@@ -318,8 +318,7 @@ class Soaker:
         try:
             return watched, self._soak(live, spec, watched)
         finally:
-            if file:
-                file.close()
+            file.close()
 
     def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _RunningSoak) -> str:
         """Run the trial and return its id. The samples are in ``watched`` and on record, however it ends."""
@@ -341,11 +340,7 @@ class Soaker:
         return trial.id
 
     def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _RunningSoak, signals: Signals) -> TrialResult:
-        generator = live.deployment.generator
-        if not isinstance(generator, ReportsIntervals):
-            name = generator.info().engine if generator is not None else "none"
-            raise ConfigError(f"generator {name} reports no counts during a trial, which a soak needs: use another one")
-        running = generator.start_trial(spec, watched.plan.interval_s)
+        running = live.runner.generator.start_trial(spec, watched.plan.interval_s)
 
         def stop_quietly() -> None:
             with suppress(TestbedError):  # the next interval reports what is broken
@@ -376,8 +371,7 @@ class Soaker:
             row = watched.rows.row(interval, late)
             if not len(watched.table) or row[TIME] > watched.table.column(TIME)[-1]:
                 watched.table.add(row)
-                if watched.file:
-                    watched.file.add(row)
+                watched.file.add(row)
             live.deployment.check_alive()
             self.context.progress.soaking(watched.progress_line())
             if signals.asked and not watched.interrupted:
@@ -389,7 +383,7 @@ class Soaker:
         watched.rows.end(watched.elapsed_s())
 
     def _record(self, trial_id: str, watched: _RunningSoak) -> None:
-        name, written = (watched.file.name, watched.file.written) if watched.file else ("", 0)
+        name, written = watched.file.name, watched.file.written
         self.context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
+from typing import ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
 from pytest_nfvperf.measure.clocks import suspended_ns
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.measurements import Measurement
+from pytest_nfvperf.measure.rig import LiveTopology, RigParts
 from pytest_nfvperf.measure.trials import Context, repeat_until_valid, timed
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.disturbance.validity import suspend_reasons
-from pytest_nfvperf.model.errors import ConfigError, DutFailure, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, DutFailure, TestbedError
 from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, Span, StreamData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, with_pmd_split
 from pytest_nfvperf.model.measure.ledger import deltas
@@ -35,7 +36,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.ports import Nic
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.machine import CpuAccounting
-from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEnd, StreamEngine
+from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
 
 Ends = tuple[str, str]
 """Names of two namespaces of a topology: the client's, the server's."""
@@ -101,18 +102,8 @@ def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
     return found
 
 
-class EndMeasurement:
-    __slots__ = ()
-
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        return {"topology": live.name, "datapath": live.datapath_kind}
-
-    def facts(self) -> dict[str, Any]:
-        return {"mean_frame_size": 0.0, "directions": 1}
-
-
 @dataclass(frozen=True, slots=True)
-class EndTimes(EndMeasurement, Generic[Spec, Result]):
+class EndTimes(Measurement, Generic[Spec, Result]):
     """Reads the figures of a tool that runs at both ends, for a study to compare. Every run is in the evidence.
 
     Attributes:
@@ -233,27 +224,25 @@ class StreamRunner:
     Attributes:
         repeats: how often an invalid run is repeated.
         cpus: that client and server may run on, if a spec has none; empty: any.
-        accounting, make_requests, make_connects: None if the testbed has none.
+        parts: of the rig: what sends requests, and makes connects.
+        accounting: None if the testbed has none.
         profile: repeats a run under a profiler, and compares the profiles; None if nobody requests it.
     """
 
     engine: StreamEngine
     context: Context
     repeats: int
+    parts: RigParts
     cpus: tuple[Cpus, Cpus] = ((), ())
     accounting: CpuAccounting | None = None
-    make_requests: Callable[[], RequestEngine] | None = None
     profile: Profiling | None = None
-    make_connects: Callable[[], ConnectEngine] | None = None
     _profiled: list[tuple[Topology, Dut, StreamSpec]] = field(default_factory=list, init=False)
 
     def response_time(self, spec: RequestSpec, ends: Ends | None = None) -> EndTimes[RequestSpec, RequestResult]:
         """Make what reads response times on any topology; UnavailableError if the testbed sends no requests."""
-        if self.make_requests is None:
-            raise UnavailableError("this testbed has nothing that sends requests between namespaces")
         return EndTimes(
             REQUESTS,
-            self.make_requests().run,
+            self.parts.make_requests(),
             RequestData,
             response_values,
             _RESPONSE_UNITS,
@@ -266,11 +255,9 @@ class StreamRunner:
 
     def connect_rate(self, spec: ConnectSpec, ends: Ends | None = None) -> EndTimes[ConnectSpec, ConnectResult]:
         """Make what reads the rate and times of TCP connects; UnavailableError if the testbed measures none."""
-        if self.make_connects is None:
-            raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
         return EndTimes(
             CONNECTS,
-            self.make_connects().run,
+            self.parts.make_connects(),
             ConnectData,
             connect_values,
             _CONNECT_UNITS,
@@ -357,7 +344,7 @@ def _datapath_cores(cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: s
 
 
 @dataclass(frozen=True, slots=True)
-class TcpThroughput(EndMeasurement):
+class TcpThroughput(Measurement):
     """Reads the goodput of TCP streams, and their cost, on any topology with two namespaces.
 
     ``ends``: the client's namespace first; None for the topology's first namespace and its last.
@@ -366,8 +353,8 @@ class TcpThroughput(EndMeasurement):
     runner: StreamRunner
     spec: StreamSpec
     ends: Ends | None = None
-    name: ClassVar[str] = "tcp"
-    units: ClassVar[Mapping[str, str]] = _STREAM_UNITS
+    name = "tcp"
+    units = _STREAM_UNITS
 
     @property
     def reading_s(self) -> float:
@@ -393,7 +380,7 @@ class TcpThroughput(EndMeasurement):
             self.runner.profile.compare(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        return {**EndMeasurement.labels(self, live), "streams": str(self.spec.streams)}
+        return {**Measurement.labels(self, live), "streams": str(self.spec.streams)}
 
 
 class StreamSettings(TypedDict, total=False):
@@ -414,7 +401,7 @@ _LOOK_ON_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class ReconnectTime(EndMeasurement):
+class ReconnectTime(Measurement):
     """Restarts the DUT under a topology with two namespaces.
 
     Attributes:
@@ -425,26 +412,21 @@ class ReconnectTime(EndMeasurement):
     context: Context
     ends: Ends | None = None
     killed: bool = False
-    name: ClassVar[str] = "reconnect"
-    units: ClassVar[Mapping[str, str]] = units_of("reconnect_time", "restart_time")
+    name = "reconnect"
+    units = units_of("reconnect_time", "restart_time")
     reading_s: ClassVar[float] = 3.0
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """UnavailableError if the DUT cannot be restarted; DutFailure if no datagram arrives again."""
-        restart, reachability = live.deployment.restart, live.deployment.reachability
-        if restart is None or reachability is None:
-            raise UnavailableError(f"nobody here can restart the datapath {live.datapath_kind!r}, and watch meanwhile")
         between = stream_ends(live, self.ends)
         self.context.time_limit.check(self.reading_s)
         self.context.progress.trial_started("a restart", 0, self.reading_s, remaining_s)
-        found = self._restart_and_watch(live, restart, reachability, between)
+        found = self._restart_and_watch(live, between)
         live.deployment.check_alive()
         run_id = self.context.finish_run(found, (live.topology, live.dut))
         return Reading({"reconnect_time": found.outage_ns / 1e9, "restart_time": found.restart_ns / 1e9}, run_id)
 
-    def _restart_and_watch(
-        self, live: LiveTopology, restart: Callable[..., None], reachability: Reachability, ends: tuple[StreamEnd, ...]
-    ) -> Reconnection:
+    def _restart_and_watch(self, live: LiveTopology, ends: tuple[StreamEnd, StreamEnd]) -> Reconnection:
         clock, (client, server) = self.context.clock, ends
 
         def now_ns() -> int:
@@ -456,11 +438,11 @@ class ReconnectTime(EndMeasurement):
                 f"({server.namespace}) within {deadline_s:g} s {when}; topology {live.name!r}"
             )
 
-        with reachability.watch(client, server) as watch:
+        with live.deployment.watch_path(client, server) as watch:
             if not watch.await_one(_BEFORE_S):
                 raise TestbedError(unreached(_BEFORE_S, "before a restart of the DUT"))
             began_ns = now_ns()
-            restart(killed=self.killed)
+            live.deployment.restart(killed=self.killed)
             live.apply_configure(self.context.recorder)
             restarted_ns = now_ns()
             if not watch.await_one(_AGAIN_S):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard, Unpack
+from typing import Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, ONE_TRAFFIC, TRAFFIC, check_sendable
@@ -19,16 +19,13 @@ from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurements import (
-    GrowingMeasurement,
     Measurement,
-    SendingMeasurement,
-    ShortMeasurement,
     Subject,
 )
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.measure.side_by_side import SubjectDeployer, SubjectRigs
+from pytest_nfvperf.measure.side_by_side import SideBySide, SubjectDeployer
 from pytest_nfvperf.measure.soak import ndr_to_share
 from pytest_nfvperf.measure.streams import Ends, ReconnectTime, StreamRunner, StreamSettings, TcpThroughput
 from pytest_nfvperf.measure.trials import Context
@@ -52,7 +49,7 @@ _TOPOLOGY_CHANGE_S = 0.2
 
 _FIGURE = Allowed(
     "a Measurement, such as LoadCost(traffic, profile, 1_000_000)",
-    lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "units", "read")),
+    lambda value: isinstance(value, Measurement),
 )
 _SUBJECTS = {
     "per": LABEL,
@@ -253,11 +250,10 @@ class Study:
             self._deploy.check(subject.topology, subject.dut)
         clock, measured = self._context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
         work = RunningStudy(per, measured, clock, clock.monotonic())
-        short = [each.figure for each in measured if isinstance(each.figure, ShortMeasurement)]
-        side_by_side = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
+        side_by_side = self._deploy.side_by_side(_copies(subjects)) if figure.takes_turns else None
         if side_by_side is not None:
             with side_by_side as rigs:
-                outcomes = self._alternating(work, short, rigs)
+                outcomes = self._alternating(work, rigs)
         else:
             outcomes = self._in_rounds(work)
         for outcome in outcomes:
@@ -275,8 +271,8 @@ class Study:
     ) -> tuple[Sequence[Subject], Measurement]:
         """The same with the traffic of ``--nfv-traffic``, if there is one and the figure can send another one."""
         instead = self._context.in_place_of
-        own = getattr(figure, "traffic", None)
-        if not isinstance(figure, SendingMeasurement) or not isinstance(own, AnyTraffic) or instead(own) == own:
+        own = figure.sent
+        if not figure.own_traffic or own is None or instead(own) == own:
             return subjects, figure
         changed = [each if each.traffic is None else replace(each, traffic=instead(each.traffic)) for each in subjects]
         return changed, figure.sending(instead(own))
@@ -304,27 +300,26 @@ class Study:
         )
         return self._outcomes(work, found)
 
-    def _alternating(
-        self, work: RunningStudy, figures: Sequence[ShortMeasurement], rigs: SubjectRigs
-    ) -> tuple[Outcome, ...]:
+    def _alternating(self, work: RunningStudy, rigs: SideBySide) -> tuple[Outcome, ...]:
         """All subjects are deployed at once, with a second build of the baseline for the noise floor.
 
         Where the rig was the limit in too many readings, and there are larger frames, measure again with those.
         """
-        found = self._take_turns(work, figures, rigs)
-        figure = figures[0]  # all subjects have the same one, if its frames can become larger
+        found = self._take_turns(work, rigs)
+        figure = work.subjects[0].figure  # all subjects have the same one, if its frames can become larger
         while _should_grow(figure, work, found):
             figure.grow()
-            found = self._take_turns(work, figures, rigs)
+            found = self._take_turns(work, rigs)
         return self._outcomes(work, found)
 
-    def _take_turns(self, work: RunningStudy, figures: Sequence[ShortMeasurement], rigs: SubjectRigs) -> BlockReadings:
+    def _take_turns(self, work: RunningStudy, rigs: SideBySide) -> BlockReadings:
         copies = _copies([each.subject for each in work.subjects])
         ready: set[tuple[int, int]] = set()
 
         def take(number: int, block: int, left: int) -> Reading:
             subject = number % len(work.subjects)
-            measured, figure = work.subjects[subject], figures[subject]
+            measured = work.subjects[subject]
+            figure = measured.figure
             with self._noting(measured):
                 live = rigs.run(number)
                 remaining_s = left * figure.reading_s
@@ -343,9 +338,10 @@ class Study:
             # The baseline first: to measure the rig's ceiling takes the CPUs of DUTs that do not run yet. Each traffic
             # has a ceiling of its own.
             first = rigs.run(0)
-            for figure in {id(each): each for each in figures}.values():  # subjects without own traffic share one
+            shared = {id(each.figure): each.figure for each in work.subjects}  # by subjects without own traffic
+            for figure in shared.values():
                 figure.begin(first, None)
-            self._grow(work, figures[0], rigs)
+            self._grow(work, rigs)
             ready.add((0, 0))
 
         return read_blocks(
@@ -355,16 +351,17 @@ class Study:
             Schedule(FEWEST_BLOCKS, self._budget_s(), self.profile.comparison_turns),
             enough=lambda so_far: self._all_decided(work, so_far),
             elapsed_s=work.elapsed_s,
-            give_up=lambda so_far: _should_grow(figures[0], work, so_far),
+            give_up=lambda so_far: _should_grow(work.subjects[0].figure, work, so_far),
         )
 
-    def _grow(self, work: RunningStudy, figure: ShortMeasurement, rigs: SubjectRigs) -> None:
+    def _grow(self, work: RunningStudy, rigs: SideBySide) -> None:
         """Make frames larger until no subject outpaces the rig. The baseline is ready already."""
-        while isinstance(figure, GrowingMeasurement) and figure.grows and self._outpaced(work, figure, rigs):
+        figure = work.subjects[0].figure
+        while figure.grows and self._outpaced(work, figure, rigs):
             figure.grow()
             figure.begin(rigs.run(0), None)  # the ceiling of another traffic can be measured only there
 
-    def _outpaced(self, work: RunningStudy, figure: GrowingMeasurement, rigs: SubjectRigs) -> bool:
+    def _outpaced(self, work: RunningStudy, figure: Measurement, rigs: SideBySide) -> bool:
         for number in range(1, len(work.subjects)):
             if figure.outpaced:
                 break
@@ -389,8 +386,7 @@ class Study:
                     known.figure.facts(), {**fields, "algorithm": known.figure.name, "elapsed_s": elapsed_s}
                 ),
             )
-            sent = getattr(known.figure, "traffic", None)
-            outcome = with_trials(sampled(outcome), sent, self._context.trials.values())
+            outcome = with_trials(sampled(outcome), known.figure.sent, self._context.trials.values())
             outcomes.append(completed(with_offload(outcome, worst_share(known.shares))))
         return tuple(outcomes)
 
@@ -418,8 +414,8 @@ class Study:
 
 def _check_frames(subjects: Sequence[Subject], figure: Measurement) -> None:
     for subject in subjects:
-        traffic = subject.traffic or getattr(figure, "traffic", None)
-        if isinstance(traffic, AnyTraffic):
+        traffic = subject.traffic or figure.sent
+        if traffic is not None:
             check_sendable("study", subject.topology, traffic)
 
 
@@ -427,14 +423,14 @@ def figure_of(subject: Subject, figure: Measurement) -> Measurement:
     """The figure with the subject's own traffic, if it has one; ArgumentError where the figure takes one for all."""
     if subject.traffic is None:
         return figure
-    if not isinstance(figure, SendingMeasurement):
+    if not figure.own_traffic:
         raise ArgumentError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
     return figure.sending(subject.traffic)
 
 
-def _should_grow(figure: ShortMeasurement, work: RunningStudy, found: BlockReadings) -> TypeGuard[GrowingMeasurement]:
+def _should_grow(figure: Measurement, work: RunningStudy, found: BlockReadings) -> bool:
     """True where the rig was the limit of a subject, and there are larger frames to try."""
-    if not (isinstance(figure, GrowingMeasurement) and figure.has_larger):
+    if not figure.has_larger:
         return False
     metric = next(iter(figure.units))
     return any(rig_is_the_limit(metric, found.readings(number)) for number in range(len(work.subjects)))

@@ -53,10 +53,10 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec, VnfCounts
-from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsOutages, KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import Collector, Datapath
 from pytest_nfvperf.ports.evidence import Progress, Sink
-from pytest_nfvperf.ports.generator import Generator, WatchesPollers
-from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.machine import Clock, StoredValue
 
 # A killed process is gone from /proc thread by thread, and gives back its hugepages, before its status can be had.
 _GRACE_S = 0.5
@@ -72,7 +72,7 @@ _LEAST_BETWEEN_PAUSES_S = 10.0
 """If a pause did not help, the disturbing thread does not move, and more pauses only take time."""
 
 FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
-LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
+LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger | None]
 
 
 @dataclass(eq=False)
@@ -83,7 +83,7 @@ class Recorder:
         sinks: take every record in this order. The file comes first, so that a record is on disk before others show it.
         worker: "" or the xdist worker's name, which makes ids of parallel workers different.
         encode: makes the text of a trial's exact histograms.
-        findings, stopwatch: of the running test; the caller clears them when a test starts.
+        outcomes, verdicts, errors, stopwatch: of the running test; ``begin_test`` clears them.
     """
 
     run: str
@@ -92,7 +92,9 @@ class Recorder:
     worker: str = ""
     encode: EncodeHistogram | None = None
     test: str = field(default="", init=False)
-    findings: list[Outcome | Verdict | ErrorData] = field(default_factory=list, init=False)
+    outcomes: list[Outcome] = field(default_factory=list, init=False)
+    verdicts: list[Verdict] = field(default_factory=list, init=False)
+    errors: list[ErrorData] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._ids = RecordIds(self.worker)
@@ -109,8 +111,13 @@ class Recorder:
             test=self.test,
             time_ns=self.clock.time_ns(),
         )
-        if isinstance(payload, (Outcome, Verdict, ErrorData)):
-            self.findings.append(payload)
+        match payload:
+            case Outcome():
+                self.outcomes.append(payload)
+            case Verdict():
+                self.verdicts.append(payload)
+            case ErrorData():
+                self.errors.append(payload)
         with self.stopwatch.of(Span.OTHER):
             for sink in self.sinks:
                 sink.emit(record)
@@ -318,7 +325,7 @@ class Context:
     configures: dict[str, Callable[[Any], object] | None] = field(default_factory=dict)
     place: DeployedOn | None = None
     placement: Placement | None = None
-    dut: Freezing | None = None
+    dut: Datapath | None = None
     time_limit: TimeLimit = field(default_factory=TimeLimit)
     virtual: bool = False
     patience: Patience = field(default_factory=Patience)
@@ -326,6 +333,8 @@ class Context:
 
     def begin_test(self) -> None:
         self.recorder.stopwatch.restart()
+        for findings in (self.recorder.outcomes, self.recorder.verdicts, self.recorder.errors):
+            findings.clear()
         self.time_limit.measured_until_s = math.inf
         for known in (self.trials, self.streams, self.others, self.profiles, self.places, self.configures):
             known.clear()
@@ -396,8 +405,7 @@ def _reasons_of_dut(
     result: TrialResult, changes: Sequence[CounterDelta], collectors: Sequence[Collector], began_ns: int
 ) -> tuple[InvalidReason, ...]:
     """Reasons by the DUT's counters, and by its links, of which each outage is named once."""
-    watches = [collector for collector in collectors if isinstance(collector, KnowsOutages)]
-    outages = [outage for watch in watches for outage in watch.outages(began_ns)]
+    outages = [outage for collector in collectors for outage in collector.outages(began_ns)]
     known = {f"{outage.port}{LINK_LOSSES}" for outage in outages}
     unknown = [change for change in changes if change.name not in known]
     fell = {change.name: -change.delta for change in unknown if change.went_back}
@@ -411,7 +419,7 @@ class TrialRunner:
 
     Attributes:
         collectors: are read before and after each trial, never during it.
-        make_ledger: None if the datapath has no counters.
+        make_ledger: its ledger is None if the datapath has no counters.
         check_alive: raises TestbedError if the DUT died.
         repeats: of an invalid trial.
         pmd_cpus: number of CPUs of poll-mode threads, for Mpps per core; 0 if unknown.
@@ -422,7 +430,7 @@ class TrialRunner:
     generator: Generator
     collectors: Sequence[Collector]
     _: KW_ONLY
-    make_ledger: LedgerMaker | None
+    make_ledger: LedgerMaker = lambda *_: None
     check_alive: Callable[[], None]
     context: Context
     repeats: int = 4
@@ -437,7 +445,7 @@ class TrialRunner:
         self.patience = self.context.patience
         self.quiet_wait = QuietWait(self.clock, self.recorder.stopwatch)
         self._offloaded: list[OffloadedFrames] = []
-        self._placement = self.context.placement or Placement((), None, self.clock)
+        self._placement = self.context.placement or Placement((), StoredValue(), self.clock)
 
     def run(
         self,
@@ -485,10 +493,9 @@ class TrialRunner:
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
         distance_ns = None if anywhere else self._settled()
-        if spec.window_s is not None and isinstance(self.generator, WatchesPollers):
+        if spec.window_s is not None:
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
-            known = (collector for collector in self.collectors if isinstance(collector, KnowsPollers))
-            self.generator.watch([poller for collector in known for poller in collector.pollers()])
+            self.generator.watch([poller for collector in self.collectors for poller in collector.pollers()])
         before, vnfs_before = [collector.snapshot() for collector in self.collectors], self.vnf_counts()
         if begins is not None:
             begins()
@@ -552,14 +559,12 @@ class TrialRunner:
         self, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
     ) -> Ledger | None:
         """Where frames went. Wait for drop counters that settle late only if frames are missing there."""
-        if self.make_ledger is None:
-            return None
-        first = self.make_ledger(result, before, after)
-        missing = first.unnamed_in_datapath
-        if not missing:
-            return with_classes(first, result)
-        late = [
-            collector.settled(early, missing) if isinstance(collector, Settling) else snapshot
-            for collector, early, snapshot in zip(self.collectors, before, after, strict=True)
-        ]
-        return with_classes(self.make_ledger(result, before, late), result)
+        ledger = self.make_ledger(result, before, after)
+        missing = 0 if ledger is None else ledger.unnamed_in_datapath
+        if missing:
+            late = [
+                collector.settled(early, snapshot, missing)
+                for collector, early, snapshot in zip(self.collectors, before, after, strict=True)
+            ]
+            ledger = self.make_ledger(result, before, late)
+        return None if ledger is None else with_classes(ledger, result)

@@ -3,61 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pytest_nfvperf.model.errors import TestbedError, run_all
+from pytest_nfvperf.model.errors import run_all
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.topology.ports import Port, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
-from pytest_nfvperf.ports.machine import HasProcesses
-from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfSpec
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedVnf:
-    kind: VnfKind
-    spec: VnfSpec
-
-
-def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) -> tuple[PlannedVnf, ...]:
-    """The topology's VNFs that need processes of their own; TestbedError if this testbed starts none."""
+def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker) -> tuple[VnfSpec, ...]:
+    """The topology's VNFs that need processes of their own."""
     owners: dict[str, list[Port]] = {}
     for port in topology.ports:
         if port.role is PortRole.FORWARDER:
             owners.setdefault(port.owner, []).append(port)
-    devices = {attachment.port: attachment.device or "" for attachment in built.attachments()}
+    devices = built.attachments()
     specs: dict[str, VnfSpec] = {}
     for name, ports in owners.items():
         # Frames that leave by a port came in by its peer.
         next_hops = {port.peer: port.eth_peer for port in ports}
-        ends = tuple(VnfPort(port.name, devices[port.name], port.mac, next_hops.get(port.name)) for port in ports)
+        ends = tuple(
+            GeneratorPort(port.name, devices[port.name] or "", port.mac, eth_peer=next_hops.get(port.name))
+            for port in ports
+        )
         specs[name] = VnfSpec(name, ends, ports[0].vnf_mode, ports[0].queues, ports[0].mtu)
     kinds = {name: _kind(ports[0].vnf_kind, specs[name], len(specs), maker) for name, ports in owners.items()}
-    planned = tuple(PlannedVnf(kind, specs[name]) for name, kind in kinds.items() if kind is not VnfKind.LOOP)
-    if planned and maker is None:
-        raise TestbedError(
-            f"VNF {planned[0].spec.name!r} asks for kind {planned[0].kind}, and this testbed has only the loop"
-        )
-    return planned
+    return tuple(replace(specs[name], kind=kind) for name, kind in kinds.items() if kind is not VnfKind.LOOP)
 
 
-def _kind(requested: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker | None) -> VnfKind:
-    if requested is not VnfKind.TESTBED:
-        return requested
-    return maker.default_kind(spec, vnfs) if maker is not None else VnfKind.LOOP
+def _kind(requested: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker) -> VnfKind:
+    return maker.default_kind(spec, vnfs) if requested is VnfKind.TESTBED else requested
 
 
-def all_in_the_loop(topology: Topology, maker: VnfMaker | None) -> bool:
+def all_in_the_loop(topology: Topology, maker: VnfMaker) -> bool:
     """True if every VNF of a topology runs in the generator's own loop, whatever the devices of its ports will be."""
     kinds = {port.owner: port.vnf_kind for port in topology.ports if port.role is PortRole.FORWARDER}
     on_vhost_user = (_kind(requested, VnfSpec(name, ()), len(kinds), maker) for name, requested in kinds.items())
     return all(kind is VnfKind.LOOP for kind in on_vhost_user)
 
 
-def ports_of(planned: Iterable[PlannedVnf]) -> set[str]:
-    return {port.name for vnf in planned for port in vnf.spec.ports}
+def ports_of(planned: Iterable[VnfSpec]) -> set[str]:
+    return {port.name for vnf in planned for port in vnf.ports}
 
 
 class RunningVnfs:
@@ -67,14 +57,13 @@ class RunningVnfs:
         kinds: by the VNFs' names, without those of the generator's loop.
     """
 
-    def __init__(self, planned: Sequence[PlannedVnf] = (), maker: VnfMaker | None = None) -> None:
+    def __init__(self, planned: Sequence[VnfSpec], maker: VnfMaker) -> None:
         """Start all of them. If one cannot be started, end the others and raise TestbedError."""
         self._vnfs: list[Vnf] = []
-        self.kinds: Mapping[str, VnfKind] = {vnf.spec.name: vnf.kind for vnf in planned}
+        self.kinds: Mapping[str, VnfKind] = {vnf.name: vnf.kind for vnf in planned}
         try:
             for index, vnf in enumerate(planned):
-                assert maker is not None
-                self._vnfs.append(maker.start(vnf.kind, vnf.spec, index))
+                self._vnfs.append(maker.start(vnf, index))
         except BaseException:
             self.close()
             raise
@@ -85,7 +74,7 @@ class RunningVnfs:
 
     def process_roles(self, datapath: Datapath) -> dict[int, CpuRole]:
         """Roles of the processes of VNFs and DUT on this machine, by process id."""
-        owners = [owner for owner in (datapath, *self._vnfs) if isinstance(owner, HasProcesses)]
+        owners: list[Datapath | Vnf] = [datapath, *self._vnfs]
         return {pid: role for owner in owners for pid, role in owner.processes().items()}
 
     def counts(self) -> tuple[VnfCounts, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_nfvperf.backends.foreign_datapaths import DatapathMaker, running_datapath
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint
@@ -16,23 +17,27 @@ _READY_S = 15.0
 
 
 class DatapathContract:
-    """Inherit it in a test class, and give it the fixture ``datapath``.
+    """Inherit it in a test class, and give it your maker.
 
     Attributes:
+        maker: starts the datapath, which is closed after each test; what it leaves then is an error.
         topology: what the tests build: two generator ports on a bridge that learns, if you say nothing else.
         needs_far_ends: True for ports that have no link before a generator took their other ends (vhost-user).
     """
 
+    maker: DatapathMaker
     topology: Topology = compose("contract", endpoint("p0", "br0"), endpoint("p1", "br0"))
     needs_far_ends = False
 
     @pytest.fixture
     def datapath(self) -> Iterator[Datapath]:
-        """Give your own: ``with running_datapath(AcmeWire()) as datapath: yield datapath``."""
-        raise pytest.UsageError(
-            f"{type(self).__name__} has no fixture 'datapath': write one that yields the datapath under test, such as "
-            "`with running_datapath(MyMaker()) as datapath: yield datapath`"
-        )
+        """The datapath under test. A class can have a fixture of its own instead."""
+        if not hasattr(self, "maker"):
+            raise pytest.UsageError(
+                f"{type(self).__name__} has no 'maker': write the DatapathMaker under test, such as 'maker = MyMaker()'"
+            )
+        with running_datapath(self.maker) as datapath:
+            yield datapath
 
     def test_it_says_what_it_is(self, datapath: Datapath) -> None:
         """Kind, version and how it runs are in every report."""
@@ -46,8 +51,8 @@ class DatapathContract:
         built = datapath.build(self.topology)
         assert built.topology == self.topology
         attachments = built.attachments()
-        assert [attachment.port for attachment in attachments] == [port.name for port in self.topology.ports]
-        assert all(attachment.device for attachment in attachments)
+        assert list(attachments) == [port.name for port in self.topology.ports]
+        assert all(attachments.values())
         assert built.configuration()
         built.close()
 

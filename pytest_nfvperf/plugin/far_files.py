@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.model.evidence.records import Record, RecordKind
 from pytest_nfvperf.plugin.worker_channel import FILE, WorkerChannel
+from pytest_nfvperf.ports.evidence import Sink
 
 _RUN, _ALLURE = "run", "allure"
 _MOST_BYTES = 1 << 20
@@ -20,7 +21,7 @@ def _folders(run_dir: Path, allure_dir: str | None) -> dict[str, Path]:
     return {_RUN: run_dir} | ({_ALLURE: Path(allure_dir)} if allure_dir else {})
 
 
-class SendFiles:
+class SendFiles(Sink):
     """A sink that sends what was added to the evidence file, and after each test all other new files."""
 
     def __init__(self, channel: WorkerChannel, evidence: Path, run_dir: Path, allure_dir: str | None) -> None:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from pytest_nfvperf.adapters.ovs.nics import NicMaker
     from pytest_nfvperf.backends.base import Backend
+    from pytest_nfvperf.backends.foreign_datapaths import DatapathMaker
     from pytest_nfvperf.model.testbed.testbed import Testbed
-    from pytest_nfvperf.ports.datapath import DatapathMaker
     from pytest_nfvperf.ports.generator import Capture
 
 

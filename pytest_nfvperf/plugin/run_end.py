@@ -24,6 +24,7 @@ import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.output import is_left_to_host, protect_end, terminal_of
+from pytest_nfvperf.ports.machine import RunEnd
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
@@ -89,7 +90,7 @@ class RunStopped(KeyboardInterrupt):
     """Raised in the main thread, wherever it is: the run shall end."""
 
 
-class Stopping:
+class Stopping(RunEnd):
     """How one pytest process ends after a signal; a plugin of pytest. All times are since the first signal.
 
     Args:

@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.adapters.process.lock import Lease, LockWait, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
+from pytest_nfvperf.adapters.report.terminal_progress import progress_for
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
@@ -37,7 +37,7 @@ from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
 from pytest_nfvperf.plugin.worker_channel import OBSERVED, ROOM, TESTBED, channel_of
-from pytest_nfvperf.ports.evidence import Sink
+from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.session.comparison import Comparison
 from pytest_nfvperf.session.deployment import FreshDeployer
 from pytest_nfvperf.session.options import GivenTestbed, Options
@@ -199,11 +199,11 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
     )
 
 
-def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
+def _progress(config: pytest.Config) -> Progress:
     terminal = terminal_of(config)
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or config.getoption("verbose") < 0:
-        return SilentProgress()
+        return Progress()
     lines = config.pluginmanager.get_plugin(RESULT_LINES)
     terminal.outlive_output()  # the live line has characters that a terminal may lack
     return progress_for(

@@ -1,1 +1,1 @@
-"""Ports: what the runs need from the world, as typing.Protocol. Adapters fulfil them by shape."""
+"""Ports: what the runs need from the world, as base classes with defaults that adapters inherit."""

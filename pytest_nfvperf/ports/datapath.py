@@ -1,46 +1,27 @@
-"""The datapath: what builds topologies, who makes one of a third party, and what is read of it around trials.
+"""The datapath: what builds topologies, and what is read of it around trials.
 
 Collectors read counters before and after a trial, never during one (How we measure, rule 12). Samplers are
 read again and again while a trial runs, so they must be cheap: a few milliseconds of one CPU.
+
+Adapters inherit these classes. What a datapath cannot do keeps its default: nothing to sample, nothing to offload, or
+UnavailableError with the reason, which skips the test.
 """
 
 from __future__ import annotations
 
-import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
+from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
-
-
-class Collector(Protocol):
-    """One source of counters."""
-
-    def snapshot(self) -> CounterSnapshot:
-        """All counters now. A counter the source lacks is absent. Under 20 ms."""
-
-
-@runtime_checkable
-class Settling(Protocol):
-    """A source with counters that settle late. It is asked again after a trial with missing frames."""
-
-    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        """All counters, as soon as those of drops explain ``missing`` frames since ``before``, or have settled."""
-
-
-@runtime_checkable
-class KnowsPollers(Protocol):
-    """A source that knows the DUT's polling threads."""
-
-    def pollers(self) -> tuple[Poller, ...]:
-        """Those that run now, each with the CPU that it keeps to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +54,33 @@ class LinkOutage:
         return InvalidReason(Reason.LINK_DOWN, f"{whose} port {name} {when}, {until}")
 
 
-@runtime_checkable
-class KnowsOutages(Protocol):
-    """A source that watches links all the time, so it knows when one was lost, and for how long."""
+class Collector(ABC):
+    """One source of counters. ``source``: what its snapshots are called."""
+
+    source: str
+
+    @abstractmethod
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now. A counter the source lacks is absent. Under 20 ms."""
+
+    def settled(self, before: CounterSnapshot, after: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """All counters, as soon as those of drops explain ``missing`` frames since ``before``, or have settled.
+
+        Called after a trial with missing frames. ``after``: read right after it, all there is if none settle late.
+        """
+        return after
+
+    def pollers(self) -> tuple[Poller, ...]:
+        """The DUT's polling threads, each with the CPU that it keeps to, if this source knows them."""
+        return ()
 
     def outages(self, since_ns: int) -> tuple[LinkOutage, ...]:
-        """Those that lasted at or after this moment, by ``time.monotonic_ns()``."""
+        """Times without link that lasted at or after this moment, by ``time.monotonic_ns()``."""
+        return ()
+
+    def forwarding_ns(self) -> int | None:
+        """How long the one thread that forwards has run, in ns; None if the kernel forwards, or nobody knows."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,185 +107,121 @@ class Sampler(Protocol):
         """All it has now. Raises TestbedError when the source does not answer; it is asked again a second later."""
 
 
-@runtime_checkable
-class Sampled(Protocol):
-    """A datapath, or anything else, that can be sampled."""
-
-    def samplers(self) -> tuple[Sampler, ...]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """How the far end of a topology port is reached: DPDK devargs for the embedded engine.
-
-    ``device`` is None for ports that need no device of ours (a physical port cabled to a tester).
-    """
-
-    port: str
-    device: str | None
-
-
-class BuiltTopology(Protocol):
+class BuiltTopology(ABC):
     """A deployed topology. It owns its teardown."""
 
     topology: Topology
 
-    def attachments(self) -> tuple[Attachment, ...]:
-        """The far ends of the ports, for the generator."""
+    @abstractmethod
+    def attachments(self) -> Mapping[str, str | None]:
+        """How the generator reaches the far end of each port, in the topology's order: DPDK devargs.
 
-    def netns(self, namespace: str) -> str:
-        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
+        None for a port that needs no device of ours, because it is cabled to a tester.
+        """
 
-    def firewall(self) -> Mapping[str, Sequence[str]]:
-        """Active firewall rules in its namespaces and the datapath's own, by namespace; empty if there are none."""
-
-    def not_offloaded(self) -> str | None:
-        """Why no flow is in hardware, after frames have passed; None where flows are."""
-
+    @abstractmethod
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until every interface is up; TestbedError with the interface's error column."""
 
+    @abstractmethod
     def configuration(self) -> str:
         """The built configuration as text, for evidence."""
 
+    @abstractmethod
     def close(self) -> None:
         """Remove what was built. Can be called twice."""
 
+    def netns(self, namespace: str) -> str:
+        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        return self.made_namespace(namespace)
 
-@runtime_checkable
-class Offloading(Protocol):
-    """A live topology that can say which flows are in hardware."""
+    def made_namespace(self, namespace: str) -> str:
+        """As ``netns``, of a namespace that the topology has."""
+        raise UnavailableError(f"the datapath makes no namespaces, and topology {self.topology.name!r} has some")
 
-    def offload_share(self) -> OffloadShare:
-        """The flows of the datapath now; TestbedError when it does not answer."""
+    def firewall(self) -> Mapping[str, Sequence[str]]:
+        """Active firewall rules in its namespaces and the datapath's own, by namespace; empty if there are none."""
+        return {}
 
+    def not_offloaded(self) -> str | None:
+        """Why no flow is in hardware, after frames have passed; None where flows are."""
+        return "the datapath has no flows that a NIC could take"
 
-@runtime_checkable
-class SetsLinks(Protocol):
-    """A live topology that can take the links of its ports down."""
+    def offload_share(self) -> OffloadShare | None:
+        """The flows of the datapath now; None if it cannot say. TestbedError when it does not answer."""
+        return None
 
     def set_link(self, port: str, *, up: bool) -> None:
         """Take a port's link down, or up again. UnavailableError where this cannot be done."""
+        raise UnavailableError(f"the datapath cannot take the link of port {port!r} down")
+
+    def note_sources(self, macs: Sequence[str]) -> bool:
+        """From now on note the ports at which frames from these MAC addresses arrive, and forward no frame at all.
+
+        False for a datapath that cannot.
+        """
+        return False
+
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of all ports at which frames of a MAC address arrived, by address; none for one that did not."""
+        return {}
+
+    def ovs(self, program: str, *arguments: str) -> str:
+        """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses."""
+        raise UnavailableError("the datapath is no Open vSwitch")
 
 
-@runtime_checkable
-class Freezing(Protocol):
-    """A DUT that can be stopped where it is, so that another one has its CPUs."""
+class Datapath(ABC):
+    """A DUT on which topologies are built."""
 
-    def freeze(self) -> None:
-        """Stop it: it takes no CPU and answers nothing. TestbedError if it died."""
+    @abstractmethod
+    def info(self) -> DatapathInfo: ...
+
+    @abstractmethod
+    def build(self, topology: Topology) -> BuiltTopology:
+        """Build in one transaction. Does not wait for links: the generator attaches in between."""
+
+    @abstractmethod
+    def check_alive(self) -> None:
+        """TestbedError with the end of the log when the DUT died."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop and remove the DUT if it is ours."""
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Counters to read before and after each trial."""
+        return ()
+
+    def samplers(self) -> tuple[Sampler, ...]:
+        """Sources to sample during a soak."""
+        return ()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the DUT's logs by name, for errors."""
+        return {}
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Process ids and roles of the DUT's processes on this machine."""
+        return {}
+
+    def freeze(self) -> bool:
+        """Stop it, so that another DUT has its CPUs: it takes no CPU and answers nothing. TestbedError if it died.
+
+        False for a datapath that cannot be stopped.
+        """
+        return False
 
     def thaw(self) -> None:
         """Let it continue. Does nothing if it is not frozen, or has ended."""
 
-
-@runtime_checkable
-class Restarting(Protocol):
-    """A DUT that can be ended, and started again under the topologies that are built on it."""
-
     def restart(self, *, killed: bool = False) -> None:
-        """``killed``: by SIGKILL, as when it crashes. Returns when it has taken its configuration again.
+        """End it, and start it again under the topologies that are built on it.
+
+        ``killed``: by SIGKILL, as when it crashes. Returns when it has taken its configuration again.
 
         Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
         """
-
-
-class Datapath(Protocol):
-    """A DUT on which topologies are built."""
-
-    def info(self) -> DatapathInfo: ...
-
-    def build(self, topology: Topology) -> BuiltTopology:
-        """Build in one transaction. Does not wait for links: the generator attaches in between."""
-
-    def collectors(self) -> tuple[Collector, ...]:
-        """Counters to read before and after each trial."""
-
-    def check_alive(self) -> None:
-        """TestbedError with the end of the log when the DUT died."""
-
-    def logs(self) -> Mapping[str, str]:
-        """The ends of the DUT's logs by name, for errors."""
-
-    def close(self) -> None:
-        """Stop and remove the DUT if it is ours."""
-
-
-class RunningProcess(Protocol):
-    """A process that a workshop started."""
-
-    @property
-    def pid(self) -> int:
-        """Of the command itself."""
-
-    def check(self) -> None:
-        """TestbedError with the exit status and the end of its log where it has ended."""
-
-    def log_tail(self) -> str:
-        """The last lines of what it wrote."""
-
-    def stop(self) -> None:
-        """SIGTERM, then SIGKILL. Can be called twice."""
-
-
-class MadeNamespace(Protocol):
-    """A network namespace that a workshop made."""
-
-    name: str
-
-    def close(self) -> None:
-        """Remove it, and every link in it. Can be called twice."""
-
-
-class Workshop(Protocol):
-    """What a third party's datapath makes things with. All are noted first, so that they go even after kill -9.
-
-    Attributes:
-        directory: of this datapath; removed with the run. Its path is short enough for sockets.
-        cpus: for threads that forward frames.
-        housekeeping_cpus: for everything else.
-    """
-
-    directory: Path
-    cpus: tuple[int, ...]
-    housekeeping_cpus: tuple[int, ...]
-
-    def make_namespace(self, role: str) -> MadeNamespace:
-        """Make a network namespace, called after the run and ``role``. Keep one end of each veth pair in one."""
-
-    def link_name(self) -> str:
-        """A name for an interface beside the generator's: new in this run, and short enough."""
-
-    def spawn(
-        self,
-        name: str,
-        argv: Sequence[str | os.PathLike[str]],
-        *,
-        netns: str | None = None,
-        cpus: Sequence[int] = (),
-    ) -> RunningProcess:
-        """Start a program that ends with this process at the latest.
-
-        Args:
-            name: what errors call it.
-            argv: the command, as a list.
-            netns: in which network namespace, by its name.
-            cpus: that it may use; ``housekeeping_cpus`` if not given.
-
-        Raises:
-            TestbedError: it could not be started.
-        """
-
-
-class DatapathMaker(Protocol):
-    """What the hook ``pytest_nfvperf_datapaths`` gives for each kind of datapath."""
-
-    def lacks(self) -> str | None:
-        """What this machine lacks for it, and what to do about it; None when it has all. Starts nothing."""
-
-    def start(self, workshop: Workshop) -> Datapath:
-        """Start it. ``Datapath.close`` removes what it made.
-
-        Raises:
-            TestbedError: it did not start; nothing of it is left.
-        """
+        raise UnavailableError(f"nobody here can restart the datapath {self.info().kind!r}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from pytest_nfvperf.model.evidence.records import Record
 
 
-class Sink(Protocol):
+class Sink(ABC):
     """Takes records in order."""
 
+    @abstractmethod
     def emit(self, record: Record) -> None:
         """Take one record; it is on disk, or wherever it goes, when this returns."""
 
@@ -18,20 +19,18 @@ class Sink(Protocol):
         """Finish. Can be called twice."""
 
 
-class SamplesSink(Protocol):
-    """Takes the rows of one soak. A row that it cannot take does not end the soak: see ``failed``."""
+class SamplesSink:
+    """Takes the rows of one soak. A row that it cannot take does not end the soak: see ``failed``. By itself: nowhere.
 
-    @property
-    def name(self) -> str:
-        """The file, relative to the directory of the evidence."""
+    Attributes:
+        name: the file, relative to the directory of the evidence; "" for none.
+        written: how many rows it took.
+        failed: the first refusal, and how many rows were refused so far; None as long as there was none.
+    """
 
-    @property
-    def written(self) -> int:
-        """How many rows it took."""
-
-    @property
-    def failed(self) -> tuple[str, int] | None:
-        """The first refusal, and how many rows were refused so far; None as long as there was none."""
+    name: str = ""
+    written: int = 0
+    failed: tuple[str, int] | None = None
 
     def add(self, row: Mapping[str, float]) -> None:
         """Take a row; columns that it lacks are absent in it."""
@@ -47,8 +46,8 @@ The name of the file, relative to the directory of the evidence; the columns of 
 will come; and what is put before them, plain JSON."""
 
 
-class Progress(Protocol):
-    """Follows each trial; shows it on a terminal, or does nothing."""
+class Progress:
+    """Follows each trial; shows it on a terminal. By itself it shows nothing."""
 
     def begin(self, subject: str) -> None:
         """A test begins; ``subject`` names it."""

@@ -1,16 +1,18 @@
 """The traffic generator: what sends and receives frames, what it can do beyond that, and its own limits.
 
-Every adapter passes tests/measured/test_generator_contract.py.
+Adapters inherit ``Generator``. Each passes tests/measured/test_generator_contract.py.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from pytest_nfvperf.model.disturbance.cpu_distance import Distance, Poller
 from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts
@@ -76,27 +78,40 @@ class GeneratorPort:
     unread: bool = False
 
 
-class Generator(Protocol):
+class Generator(ABC):
     """Sends and receives frames; knows nothing of searches or SLAs.
 
     Every method raises GeneratorError (a TestbedError) with the engine's own message and the
     end of its log when the engine refuses, dies or stops answering.
+
+    What a generator cannot do keeps its default.
+
+    Attributes:
+        instruction_ns: virtual time of one instruction, in ns; 0: its clock does not count instructions.
     """
 
+    instruction_ns: int = 0
+
+    @abstractmethod
     def info(self) -> GeneratorInfo: ...
 
+    @abstractmethod
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         """Take the ports. ConfigError for a name attached twice or an MTU the engine cannot do."""
 
+    @abstractmethod
     def detach(self, names: Sequence[str]) -> None:
         """Let go of ports; unknown names are ignored."""
 
+    @abstractmethod
     def wait_links_up(self, deadline_s: float) -> None:
         """Wait until every attached port has link; DeadlineError names those that do not."""
 
+    @abstractmethod
     def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send a few learning frames from every endpoint, so that bridges know the MACs."""
 
+    @abstractmethod
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         """Run one trial and return counts read after the traffic settled.
 
@@ -104,96 +119,77 @@ class Generator(Protocol):
         invalidity. Raises ConfigError for a spec the engine cannot do (unknown port).
         """
 
+    @abstractmethod
     def close(self) -> None:
         """Stop traffic, release ports, end the engine. Can be called twice."""
 
+    def start_trial(self, spec: TrialSpec, interval_s: float) -> RunningTrial:
+        """Begin a trial that reports counts while it runs; ConfigError for a spec the engine cannot do."""
+        raise UnavailableError(
+            f"generator {self.info().engine} reports no counts during a trial, which a soak needs: use another one"
+        )
 
-@runtime_checkable
-class MeasuresDistance(Protocol):
-    """A generator that shares rings with the DUT, and can measure how far its CPUs are from others."""
+    def run_counted(
+        self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
+    ) -> tuple[TrialResult, tuple[Burst, ...]]:
+        """Run a trial, and say what each burst of it cost.
+
+        Args:
+            spec: what to send; the load does not matter, the number of frames does.
+            forwarding_ns: virtual time that the DUT's own thread has run so far, in ns. None: it has none, the kernel
+                forwards as part of sending, and the time of sending is what counts.
+        """
+        raise UnavailableError(f"generator {self.info().engine} counts no instructions: use --nfv-virtual-time")
+
+    def sending(self) -> Mapping[str, str]:
+        """How each attached vhost-user port sends, by name: ``OWN_RING``, or by which driver and why."""
+        return {}
+
+    def watch(self, pollers: Sequence[Poller]) -> None:
+        """Watch these polling threads of the DUT from the next trial on, in place of those of before.
+
+        For a generator on the DUT's machine, which timestamps what happens to them there.
+        """
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
         """From each of its polling threads to each of the CPUs that is not its own; takes about a millisecond a pair.
 
-        Only between trials.
+        Only between trials. Empty for a generator that shares no rings with the DUT, or cannot measure it.
+        """
+        return ()
+
+    def move_cpus_closer(self, cpu: int, other: int) -> None:
+        """Make two CPUs wake each other, so that the host places them together: one that has ``distances`` can.
+
+        ``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials.
         """
 
 
-@runtime_checkable
-class ColocatesCpus(Protocol):
-    """A generator that can make two CPUs wake each other, so that the host places them together."""
+class RunningTrial(ABC):
+    """A running trial. Read it to its end: call ``next_interval`` until it returns None.
 
-    def move_cpus_closer(self, cpu: int, other: int) -> None:
-        """``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials."""
-
-
-@runtime_checkable
-class DrivesRings(Protocol):
-    """A generator that drives the rings of vhost-user sockets itself where it can."""
-
-    def sending(self) -> Mapping[str, str]:
-        """How each attached vhost-user port sends, by name: ``OWN_RING``, or by which driver and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortDevice:
-    """The device of an attached port, as its DPDK driver made it known.
-
-    Attributes:
-        driver: such as ``net_e1000_igb``.
-        pci: its address; None of a virtual device.
-        mac: that it has now.
-        promiscuous: whether its driver says that it lets in frames to any address.
-        queues: receive and transmit queues.
-        rx_descriptors, tx_descriptors: of a queue, as the driver granted them.
+    ``most_skipped``: largest share of an interval's frames that the generator may skip in a valid interval.
     """
 
-    driver: str
-    pci: str | None
-    mac: str
-    promiscuous: bool
-    queues: int
-    rx_descriptors: int
-    tx_descriptors: int
+    most_skipped: float
 
-
-@runtime_checkable
-class WatchesPollers(Protocol):
-    """A generator on the DUT's machine, which timestamps what happens to the DUT's polling threads there."""
-
-    def watch(self, pollers: Sequence[Poller]) -> None:
-        """Watch these from the next trial on, in place of those of before."""
-
-
-class RunningTrial(Protocol):
-    """A running trial. Read it to its end: call ``next_interval`` until it returns None."""
-
-    @property
-    def most_skipped(self) -> float:
-        """Largest share of an interval's frames that the generator may skip in a valid interval."""
-
+    @abstractmethod
     def next_interval(self) -> IntervalCounts | None:
         """Wait for the end of the next interval; None once the trial has ended and its result is available.
 
         Raises GeneratorError when the engine died or stopped answering.
         """
 
+    @abstractmethod
     def stop(self) -> None:
         """Stop sending. The trial still receives and counts frames in flight.
 
         Can be called twice, and from a signal handler while ``next_interval`` waits.
         """
 
+    @abstractmethod
     def result(self) -> TrialResult:
         """The whole trial; GeneratorError before its end."""
-
-
-@runtime_checkable
-class ReportsIntervals(Protocol):
-    """A generator that reports counts while a trial runs."""
-
-    def start_trial(self, spec: TrialSpec, interval_s: float) -> RunningTrial:
-        """Begin a trial; ConfigError for a spec the engine cannot do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,42 +205,16 @@ class Burst:
     busy_ns: int
 
 
-@runtime_checkable
-class CountsInstructions(Protocol):
-    """A generator whose clock is a count of instructions."""
-
-    @property
-    def instruction_ns(self) -> int:
-        """Virtual time of one instruction, in ns."""
-
-    def run_counted(
-        self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
-    ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """Run a trial, and say what each burst of it cost.
-
-        Args:
-            spec: what to send; the load does not matter, the number of frames does.
-            forwarding_ns: virtual time that the DUT's own thread has run so far, in ns. None: it has none, the kernel
-                forwards as part of sending, and the time of sending is what counts.
-        """
-
-
-@runtime_checkable
-class KnowsForwardingThread(Protocol):
-    """A source of counters that knows the one thread which forwards."""
-
-    def forwarding_ns(self) -> int | None:
-        """How long it has run so far, in ns; None where no thread of the DUT forwards: the kernel does."""
-
-
-class Ceilings(Protocol):
+class Ceilings(ABC):
     """The generator's own limits, frames/s per direction, without the DUT."""
 
+    @abstractmethod
     def cached(self, traffic: AnyTraffic, directions: int) -> float | None:
         """The cached ceiling; None if it is not known yet."""
 
     def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
         """Measure and cache it; None if it cannot be measured. Needs the PMD's CPU."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

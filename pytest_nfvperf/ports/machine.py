@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
@@ -22,12 +23,14 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
-class CpuAccounting(Protocol):
+class CpuAccounting(ABC):
     """Accounts for the CPU time of one period at a time."""
 
+    @abstractmethod
     def begin(self, known: Mapping[int, CpuRole]) -> None:
         """Look at all threads now. ``known``: roles of processes by their ids; OVS's is VSWITCHD."""
 
+    @abstractmethod
     def end(self, ended: Iterable[CpuPart]) -> CpuAccount:
         """Look again, and say who used what since ``begin``.
 
@@ -35,60 +38,53 @@ class CpuAccounting(Protocol):
         """
 
 
-@runtime_checkable
-class HasProcesses(Protocol):
-    """A DUT, or VNFs, that run as processes of this machine."""
-
-    def processes(self) -> Mapping[int, CpuRole]:
-        """Process ids and roles."""
+Profiler = Callable[[Callable[[], object]], CpuProfile]
+"""Samples call stacks on the testbed's CPUs while the given work goes on. It slows what runs there: nothing is measured
+meanwhile. Raises UnavailableError, with the reason, where profiling is not possible or not permitted, and whatever the
+work raises."""
 
 
-class CpuProfiler(Protocol):
-    """Samples call stacks on the testbed's CPUs. It slows what runs there: nothing is measured meanwhile."""
-
-    def record(self, work: Callable[[], object]) -> CpuProfile:
-        """Sample while ``work`` goes on.
-
-        Raises UnavailableError, with the reason, where profiling is not possible or not permitted, and whatever
-        ``work`` raises.
-        """
-
-
-class StoredValue(Protocol):
-    """A cached value of plain JSON. It may be gone at any time, and nothing depends on it."""
+class StoredValue:
+    """A cached value of plain JSON. It may be gone at any time, and nothing depends on it. By itself it stores none."""
 
     def read(self) -> object:
         """The stored value; None if there is none, or it cannot be read."""
+        return None
 
     def write(self, value: object) -> None:
         """Replace the value. A failure to store it is ignored."""
 
 
-class Signals(Protocol):
+class Signals:
     """The signals of the process while a soak handles them.
 
-    ``stop``: called at the first signal that asks to end. It must end whatever the main thread waits for.
+    Attributes:
+        stop: called at the first signal that asks to end. It must end whatever the main thread waits for.
+        asked: name of the first signal that asked to end ("SIGTERM"), or "".
     """
 
-    stop: Callable[[], None]
-
-    @property
-    def asked(self) -> str:
-        """Name of the first signal that asked to end ("SIGTERM"), or ""."""
+    def __init__(self) -> None:
+        self.stop: Callable[[], None] = lambda: None
+        self.asked = ""
 
 
 TakeSignals = Callable[[], AbstractContextManager[Signals]]
 """Handles the signals of the process until the end of the context."""
 
 
-class RunEnd(Protocol):
-    """The end of this process. It is notified of signals that others took, and says what may still take time."""
+class RunEnd:
+    """The end of this process. It is notified of signals that others took, and says what may still take time.
+
+    By itself for runs that measure nothing: everything may take its time.
+    """
 
     def ask_soak(self, name: str) -> None:
         """A running soak took the signal of this name, and ends; the run shall end after it."""
 
     def patience(self) -> AbstractContextManager[None]:
         """Around what may take long to close: in a run that was asked to stop it is broken off after a moment."""
+        return nullcontext()
 
     def undisturbed(self) -> AbstractContextManager[None]:
         """Around what must come to its end, because nobody else would do it."""
+        return nullcontext()

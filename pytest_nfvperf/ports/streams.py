@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,12 +35,14 @@ class StreamEnd:
     interface: str
 
 
-class StreamEngine(Protocol):
+class StreamEngine(ABC):
     """Runs streams from one end to the other; knows nothing of topologies or SLAs."""
 
+    @abstractmethod
     def info(self) -> GeneratorInfo:
         """Engine, version, threading."""
 
+    @abstractmethod
     def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
         """Run the streams and return what was counted. Blocks for ``spec.run_s`` and a little.
 
@@ -53,37 +56,26 @@ class StreamEngine(Protocol):
         """End what still runs. Can be called twice."""
 
 
-class RequestEngine(Protocol):
-    """Sends requests from one end to the other, and times the responses."""
+SendRequests = Callable[[RequestSpec, StreamEnd, StreamEnd], RequestResult]
+"""Sends requests from a client's end to a server's, and times the responses. Blocks for ``spec.duration_s`` and a
+little; leaves nothing behind. Raises GeneratorError with the engine's own words if no responses arrive."""
 
-    def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
-        """Send them and return the times. Blocks for ``spec.duration_s`` and a little; leaves nothing behind.
-
-        Raises GeneratorError with the engine's own words if no responses arrive.
-        """
-
-
-class ConnectEngine(Protocol):
-    """Connects from one end to the other, and times each connect."""
-
-    def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
-        """Connect and return the times. Blocks until all are done; leaves nothing behind.
-
-        Raises GeneratorError with the engine's own words if no connection can be made, or if the server's
-        end limited them and not the datapath.
-        """
+MakeConnects = Callable[[ConnectSpec, StreamEnd, StreamEnd], ConnectResult]
+"""Connects from a client's end to a server's, and times each connect. Blocks until all are done; leaves nothing behind.
+Raises GeneratorError with the engine's own words if no connection can be made, or if the server's end limited them and
+not the datapath."""
 
 
 class Watch(Protocol):
-    """Datagrams on their way, from the context's begin to its end."""
+    """Datagrams on their way, from the context's begin to its end.
 
-    @property
-    def interval_ns(self) -> int:
-        """Between the datagrams that are sent."""
+    Attributes:
+        interval_ns: between the datagrams that are sent.
+        sent: datagrams so far, also those that the kernel refused to send.
+    """
 
-    @property
-    def sent(self) -> int:
-        """Datagrams so far, also those that the kernel refused to send."""
+    interval_ns: int
+    sent: int
 
     def arrived(self) -> Sequence[Datagram]:
         """Those that arrived so far."""
@@ -92,8 +84,6 @@ class Watch(Protocol):
         """Wait for one that is sent from now on; False when none arrives in time."""
 
 
-class Reachability(Protocol):
-    """Sends datagrams from one end to the other, at a steady pace."""
-
-    def watch(self, client: StreamEnd, server: StreamEnd) -> AbstractContextManager[Watch]:
-        """Send while the context lasts. TestbedError where a namespace or an address is not there."""
+WatchPath = Callable[[StreamEnd, StreamEnd], AbstractContextManager[Watch]]
+"""Sends datagrams from one end to the other at a steady pace while the context lasts. TestbedError where a namespace or
+an address is not there."""

@@ -15,7 +15,6 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
-from pytest_nfvperf.ports.datapath import SetsLinks
 from pytest_nfvperf.session.run import NfvSession
 
 _SYS = Path("/sys")
@@ -78,11 +77,13 @@ class Nics:
         if self._session.options.plan:
             return
         built = live.deployment.built
-        if not isinstance(built, SetsLinks):
-            raise UnavailableError(f"the datapath {live.datapath_kind!r} cannot take the links of its ports down")
         if not up:
             self._down[port] = lambda: built.set_link(port, up=True) if live.is_deployed else None
-        built.set_link(port, up=up)
+        try:
+            built.set_link(port, up=up)
+        except UnavailableError:
+            self._down.pop(port, None)
+            raise
         if up:
             self._down.pop(port, None)
 

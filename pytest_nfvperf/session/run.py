@@ -20,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title
-from pytest_nfvperf.backends.base import Abandons, Backend, SharesMachine
+from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
@@ -67,7 +67,7 @@ from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
-from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
+from pytest_nfvperf.model.sla.verdict import Baseline
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
@@ -105,11 +105,11 @@ class RigProvider:
     @cached_property
     def can_share(self) -> bool:
         """Whether functional tests of other processes can run at the same time."""
-        return not self._exclusive and isinstance(self._backend, SharesMachine) and self._backend.can_share
+        return not self._exclusive and self._backend.can_share
 
     def room(self) -> int:
         """For how many rigs there is memory now; 0 where the machine cannot be shared."""
-        return self._backend.room() if self.can_share and isinstance(self._backend, SharesMachine) else 0
+        return self._backend.room() if self.can_share else 0
 
     def rig(self, current: Rig | None, context: Context) -> Rig:
         """The rig for the running test: the current one, unless it is shared and the test measures."""
@@ -132,19 +132,16 @@ class RigProvider:
             if rig is not None:
                 rig.interrupted()
         finally:
-            if isinstance(self._backend, SharesMachine):
-                self._backend.close()
-        if rig is None or not isinstance(self._backend, SharesMachine):
-            return rig  # there was none, or nothing real in it
+            self._backend.close()
+        if rig is None:
+            return None
         fresh = self._make(context)
         fresh.adopt_failures_of(rig)
         return fresh
 
     def _make(self, context: Context) -> Rig:
         self._shared = self.functional and self.can_share
-        if self._shared and isinstance(self._backend, SharesMachine):
-            return Rig(self._backend.shared_parts(), context)
-        return Rig(self._backend.parts(), context)
+        return Rig(self._backend.shared_parts() if self._shared else self._backend.parts(), context)
 
 
 def with_bands(data: RunData, observed: ObservedBands) -> RunData:
@@ -176,7 +173,7 @@ class NfvSession:
         interrupted: the signal that ended a soak: the run ends after this test; "" without one.
         rig_suspect: a signal interrupted work on the testbed; whoever begins a test replaces the rig.
         time_limit: of the run, from now on. ``not_begun``: how many tests it kept from being begun.
-        stopping: how the run ends when a signal asks it to; None where nothing is measured.
+        stopping: how the run ends when a signal asks it to.
         comparison: None unless the run compares sides.
         run_id: of each record.
         resumes: evidence files of killed processes whose run this one continues.
@@ -214,7 +211,7 @@ class NfvSession:
         self.not_begun = 0
         self.awaited: dict[str, str] = {}
         self.not_for_testbed: dict[str, tuple[str, ...]] = {}
-        self.stopping: RunEnd | None = None
+        self.stopping = RunEnd()
         self.comparison: Comparison | None = None
         self.run_id = run_dir.name
         self.resumes: tuple[str, ...] = ()
@@ -357,8 +354,7 @@ class NfvSession:
 
     def _take_signals(self) -> Interrupts:
         def ask(signal_name: str) -> None:
-            if self.stopping is not None:
-                self.stopping.ask_soak(signal_name)
+            self.stopping.ask_soak(signal_name)
 
         return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", ask)
 
@@ -386,16 +382,14 @@ class NfvSession:
             profile = CPU_PROFILES.part("--nfv-profile-cpu")(self.rig.parts, self.run_dir, self._context)
         rig, cpus, ends = self.rig, self.backend.testbed.cpus, self.backend.testbed.streams
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
-        make_accounting = rig.parts.make_cpu_accounting
         return StreamRunner(
             rig.streams(),
             self._context,
             self.profile.invalid_trial_budget,
+            rig.parts,
             (ends.client_cpus or every, ends.server_cpus or every),
-            make_accounting() if make_accounting is not None else None,
-            rig.parts.make_requests,
+            rig.parts.make_cpu_accounting(),
             profile,
-            rig.parts.make_connects,
         )
 
     def redeploy(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
@@ -422,24 +416,21 @@ class NfvSession:
             self._statuses[self._last_status] -= 1
         self.recorder.test = node_id
         self._progress.begin(title(dict(data.labels)))
-        self.recorder.findings.clear()
         self._context.begin_test()
         self.deployed.clear()
         self.recorder.emit(data)
 
     def junit_properties(self) -> list[tuple[str, str]]:
-        verdicts = [finding for finding in self.recorder.findings if isinstance(finding, Verdict)]
-        return junit_properties(self.outcomes, verdicts)
+        return junit_properties(self.outcomes, self.recorder.verdicts)
 
     @property
     def outcomes(self) -> list[Outcome]:
         """What the running test has measured so far."""
-        return [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
+        return [*self.recorder.outcomes]
 
     def _unchecked(self, end: TestEndData) -> TestEndData:
         """Say of a test that passed without a verdict which rule is about what it measured."""
-        judged = any(isinstance(finding, Verdict) for finding in self.recorder.findings)
-        if end.status != "passed" or end.reason or judged or self.test_file is None:
+        if end.status != "passed" or end.reason or self.recorder.verdicts or self.test_file is None:
             return end
         measured = [(outcome.label, {seen.metric for seen in outcome.figures}) for outcome in self.outcomes]
         for rule in self.rules_in_force(self.test_file):
@@ -496,8 +487,7 @@ class NfvSession:
 
         Called from a signal handler, at any moment. ``close`` removes what is left.
         """
-        if isinstance(self.backend, Abandons):
-            self.backend.abandon()
+        self.backend.abandon()
 
     def close(self, exit_status: int, reason: str = "") -> None:
         """Take the rig down and finish the evidence. Can be called twice.
@@ -508,11 +498,11 @@ class NfvSession:
         """
         stopping = self.stopping
         try:
-            with stopping.patience() if stopping else nullcontext():
+            with stopping.patience():
                 if self._rig is not None:
                     self._rig.close()
         finally:
-            with stopping.undisturbed() if stopping else nullcontext():
+            with stopping.undisturbed():
                 try:
                     self.backend.close()
                 finally:

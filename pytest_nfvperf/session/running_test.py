@@ -12,10 +12,9 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import DeployedOn, InvalidTrialsError, Recorder, RunLocations, Trial
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, TestConclusion, TestFacts, conclude_test
-from pytest_nfvperf.model.evidence.records import STEPS, ErrorData, LedgerData, TestEndData, TopologyData
+from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TestEndData, TopologyData
 from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.testbed.topology_text import port_kinds
 from pytest_nfvperf.session.sla_check import SlaFailure
@@ -31,9 +30,9 @@ def conclude_running(recorder: Recorder, end: TestEndData) -> TestConclusion:
             status=end.status,
             cause=end.cause,
             reason=end.reason,
-            verdicts=tuple(finding for finding in recorder.findings if isinstance(finding, Verdict)),
+            verdicts=tuple(recorder.verdicts),
             errors=_errors(recorder),
-            measured=any(isinstance(finding, Outcome) for finding in recorder.findings),
+            measured=bool(recorder.outcomes),
         )
     )
 
@@ -44,7 +43,7 @@ def conclude_interrupted(recorder: Recorder) -> TestConclusion:
 
 
 def _errors(recorder: Recorder) -> tuple[str, ...]:
-    return tuple(finding.message for finding in recorder.findings if isinstance(finding, ErrorData))
+    return tuple(error.message for error in recorder.errors)
 
 
 def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,14 +61,16 @@ def run_dir() -> Iterator[Path]:
 @contextmanager
 def loop_in(directory: Path, *, drop_every: int = 0) -> Iterator[VhostLoop]:
     """A forwarding process that joins two sockets."""
-    with VhostLoop(
-        build(),
-        cpu=LOOP_CPU,
-        control_cpus=[GENERATOR_CPU],
-        run_dir=directory,
-        file_prefix="loop",
-        hugepages_mib=hugepages_mib(),
-        drop_every=drop_every,
+    with closing(
+        VhostLoop(
+            build(),
+            cpu=LOOP_CPU,
+            control_cpus=[GENERATOR_CPU],
+            run_dir=directory,
+            file_prefix="loop",
+            hugepages_mib=hugepages_mib(),
+            drop_every=drop_every,
+        )
     ) as loop:
         yield loop
 

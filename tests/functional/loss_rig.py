@@ -20,22 +20,10 @@ from pytest_nfvperf.model.topology.ports import DEFAULT_MTU
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 from tests.functional.generator_support import embedded_in
 
 ONE_WAY = Direction("p0", "p1")
-
-
-class Silent:
-    """Watches without a word."""
-
-    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
-        pass
-
-    def soaking(self, line: str) -> None:
-        pass
-
-    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -110,7 +98,7 @@ class LiveLoss:
             self.rig.ovs.collectors(),
             make_ledger=lambda result, before, after: trial_ledger(self.built.topology, result, before, after),
             check_alive=self.rig.ovs.check_alive,
-            context=Context(Recorder("loss", [], clock), Silent(), clock),
+            context=Context(Recorder("loss", [], clock), Progress(), clock),
         )
         given = traffic or Traffic(bidirectional=False)
         return runner.run_once(TrialSpec(given, load_fps, duration_s, ways, latency=False))

@@ -144,13 +144,13 @@ def frame(destination: str, source: str, payload: bytes = b"") -> bytes:
 
 def far_ends(built: BuiltTopology) -> list[str]:
     """The interfaces of the far ends of veth ports."""
-    return [str(attachment.device).partition("iface=")[2] for attachment in built.attachments()]
+    return [str(device).partition("iface=")[2] for device in built.attachments().values()]
 
 
 @contextmanager
 def testpmd(journal: Journal, built: BuiltTopology, mode: str) -> Iterator[ManagedProcess]:
     """dpdk-testpmd on the far ends, forwarding until the block ends."""
-    devices = [str(attachment.device) for attachment in built.attachments()]
+    devices = [str(device) for device in built.attachments().values()]
     vdevs = [part for i, device in enumerate(devices) for part in ("--vdev", device.replace("_user", f"_user{i}", 1))]
     argv = [
         "dpdk-testpmd", "--lcores", "0@0,1@0", f"--file-prefix=nfv-{journal.tag}-tp", "--in-memory", "--no-pci",

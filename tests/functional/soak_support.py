@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.evidence.writer import samples_in
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.process.process import Interrupts
-from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
@@ -28,6 +27,7 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
+from pytest_nfvperf.ports.evidence import Progress
 
 LOAD = 50_000
 
@@ -95,7 +95,7 @@ def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) ->
     build()
     testbed, listed = discover_testbed(), Listed()
     backend = LocalBackend(testbed, EmbeddedSide(testbed))
-    context = Context(Recorder("soak", [listed], backend.clock, encode=hdr.encode), SilentProgress(), backend.clock)
+    context = Context(Recorder("soak", [listed], backend.clock, encode=hdr.encode), Progress(), backend.clock)
     rig = Rig(backend.parts(), context)
     profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
     try:

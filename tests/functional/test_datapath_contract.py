@@ -17,7 +17,7 @@ from pytest_nfvperf.backends.simulated import SimulatedDatapath
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.plugin.datapath_contract import DatapathContract
-from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Collector, Datapath
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started, testpmd
 
 NO_KERNEL_DATAPATH = lacks_kernel_module()
@@ -91,8 +91,8 @@ def test_every_port_of_the_topology_has_an_attachment(datapath: Datapath, topolo
     built = datapath.build(topology)  # type: ignore[arg-type]
     assert built.topology == topology
     attachments = built.attachments()
-    assert [attachment.port for attachment in attachments] == ["p0", "p1"]
-    assert all(isinstance(attachment, Attachment) and attachment.device for attachment in attachments)
+    assert list(attachments) == ["p0", "p1"]
+    assert all(attachments.values())
     assert built.configuration()
     built.close()
 
@@ -100,7 +100,7 @@ def test_every_port_of_the_topology_has_an_attachment(datapath: Datapath, topolo
 def test_it_is_ready_once_the_far_ends_are_attached(datapath: Datapath, journal: Journal) -> None:
     built = datapath.build(phy2phy())
     with ExitStack() as stack:
-        if any("virtio_user" in str(attachment.device) for attachment in built.attachments()):
+        if any("virtio_user" in str(device) for device in built.attachments().values()):
             stack.enter_context(testpmd(journal, built, "io"))
         built.wait_ready(15)
     built.close()

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
+from pytest_nfvperf.adapters.ovs.installation import lacks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.measure.hw_offload import FlowPlace
@@ -37,7 +38,7 @@ MEGABYTE = bytes(range(256)) * 4096
 
 
 def missing(dut: Dut) -> str | None:
-    return BridgeDatapath.lacks(dut) if dut == LINUX_BRIDGE else OvsDatapath.lacks(testbed("netdev"), dut)
+    return BridgeDatapath.lacks(dut) if dut == LINUX_BRIDGE else lacks(testbed("netdev"), dut)
 
 
 @pytest.fixture(scope="module", params=[SYSTEM, LINUX_BRIDGE], ids=lambda dut: str(dut.kind))

@@ -41,8 +41,8 @@ from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables, vsctl
-from tests.functional.loss_rig import Silent
 from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root
 
 pytestmark = needs_root
@@ -206,7 +206,7 @@ def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
                 ovs.collectors(),
                 make_ledger=None,
                 check_alive=ovs.check_alive,
-                context=Context(Recorder("flap", [], clock), Silent(), clock),
+                context=Context(Recorder("flap", [], clock), Progress(), clock),
             )
             spec = TrialSpec(Traffic(), load_fps=1000, duration_s=2.0, directions=built.topology.directions)
             trial = runner.run_once(spec, begins=flap.start)
@@ -245,7 +245,7 @@ def test_a_policer_on_a_port_with_a_driver_of_dpdks() -> None:
                 ovs.collectors(),
                 make_ledger=lambda result, before, after: trial_ledger(built.topology, result, before, after),
                 check_alive=ovs.check_alive,
-                context=Context(Recorder("policer", [], clock), Silent(), clock),
+                context=Context(Recorder("policer", [], clock), Progress(), clock),
             )
             ledger = runner.run_once(TrialSpec(Traffic(bidirectional=False), 5000, 0.5, (there,))).ledger
             generator.detach(["p0", "p1"])

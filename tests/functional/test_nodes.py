@@ -13,7 +13,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
-from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
+from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath, lacks_nodes
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import process_state, run
@@ -53,7 +53,7 @@ OUTER = {4: ("172.31.0.1", "172.31.0.2"), 6: ("fd00:1f::1", "fd00:1f::2")}
 
 def started(journal: Journal, datapath: str, name: str = "ovs") -> NodesDatapath:
     bed, dut = testbed("dpdk" if datapath == "dpdk" else "netdev"), Dut(datapath, nodes=NODES)
-    lacking = NodesDatapath.lacks(bed, dut)
+    lacking = lacks_nodes(bed, dut)
     if lacking is not None:
         pytest.skip(lacking)
     return NodesDatapath.start(bed, journal, dut, name=name)

@@ -187,7 +187,7 @@ def test_without_hugepages_a_discovered_testbed_runs_without_dpdk_and_says_so(
         assert ovs.info().kind == "netdev"
         assert "without DPDK (0 MiB of free hugepages" in ovs.info().detail
         assert "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages (2 GiB in" in ovs.info().detail
-        assert [a.device.partition(",")[0] for a in ovs.build(phy2phy()).attachments() if a.device] == [
+        assert [device.partition(",")[0] for device in ovs.build(phy2phy()).attachments().values() if device] == [
             "net_af_packet",
             "net_af_packet",
         ]

@@ -108,7 +108,7 @@ def test_copies_to_sockets_of_the_host(rig: LossRig, kind: PortKind) -> None:
     output = mirror_output(kind)
     to_host = compose("host", *WIRE[:2], path("p0", "p1"), output, mirror("all", "br0", output.name))
     with rig.deployment(to_host) as live:
-        (device,) = {far.device for far in live.built.attachments() if far.port == output.name}
+        device = live.built.attachments()[output.name]
         assert str(device).startswith(f"net_{kind},iface=")
         trial = live.trial(FPS)
     assert trial.result.received == trial.result.sent > 2_000

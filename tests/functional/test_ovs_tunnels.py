@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.ovs.installation import lacks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ports import OuterPath, outer_path
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -107,7 +108,7 @@ def test_a_tunnel_to_nowhere_is_named(netdev: OvsDatapath) -> None:
 def test_userspace_tso_lets_namespaces_keep_their_offloads(journal: Journal, kind: str, link: str) -> None:
     """Steps: OVS with userspace TSO, ends with TSO on. Verify: TCP arrives whole, and TSO is read back as on."""
     dut = Dut(kind, userspace_tso=True)
-    lacking = OvsDatapath.lacks(testbed(kind), dut)
+    lacking = lacks(testbed(kind), dut)
     if lacking is not None:
         pytest.skip(lacking)
     ovs = OvsDatapath.start(testbed(kind), journal, dut, name="tso")

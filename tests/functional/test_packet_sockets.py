@@ -93,7 +93,7 @@ def test_bursts_are_told_with_what_the_forwarding_thread_ran(
 
 def test_frames_that_do_not_arrive_are_lost(built: BuiltTopology, generator: PacketSocketGenerator) -> None:
     way = TOPOLOGY.directions[0]
-    device = next(each.device for each in built.attachments() if each.port == way.rx)
+    device = built.attachments()[way.rx]
     set_link(str(device).partition("iface=")[2], "down")
     try:
         result = generator.run_trial(replace(spec(Traffic()), directions=(way,), residual_s=0.05))

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine
-from pytest_nfvperf.adapters.net.datagrams import Datagrams
+from pytest_nfvperf.adapters.net.datagrams import watch_datagrams
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -41,7 +41,7 @@ def ends(built: BuiltOvsTopology) -> tuple[StreamEnd, StreamEnd]:
 @pytest.mark.parametrize("killed", [False, True], ids=["asked to exit", "killed"])
 def test_pods_on_veth_reach_each_other_after_a_restart(ovs: OvsDatapath, node: BuiltOvsTopology, killed: bool) -> None:
     pid = ovs.instance.pid
-    with Datagrams().watch(*ends(node)) as watch:
+    with watch_datagrams(*ends(node)) as watch:
         assert watch.await_one(5)
         before = watch.arrived()[-1].arrived_ns
         ovs.restart(killed=killed)
@@ -57,7 +57,7 @@ def test_datagrams_to_nowhere_are_none(node: BuiltOvsTopology) -> None:
     pod1, pod2 = ends(node)
     elsewhere = StreamEnd(pod2.namespace, "198.18.9.9", "eth0")
     said = r"no datagrams to 198.18.9.9: Cannot assign .* namespace nfv-.*-pod2"
-    with pytest.raises(TestbedError, match=said), Datagrams().watch(pod1, elsewhere):
+    with pytest.raises(TestbedError, match=said), watch_datagrams(pod1, elsewhere):
         pass
 
 

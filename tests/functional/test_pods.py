@@ -86,7 +86,7 @@ def test_a_kernel_that_permits_no_profile_is_told(tmp_path: Path, journal: Journ
     perf.chmod(0o755)
     ran = []
     with pytest.raises(UnavailableError, match="perf record is refused: Error: No permission to enable cycles event"):
-        PerfProfiler(journal, [0], str(perf)).record(lambda: ran.append("work"))
+        PerfProfiler(journal, [0], str(perf))(lambda: ran.append("work"))
     assert ran == []
     assert list(journal.directory.glob("perf*")) == []
 
@@ -95,7 +95,7 @@ def test_a_machine_without_perf_is_told_the_package(journal: Journal, monkeypatc
     monkeypatch.setenv("PATH", "/nowhere")
     ran = []
     with pytest.raises(UnavailableError, match=r"^perf is not installed: apt-get install linux-perf$"):
-        PerfProfiler(journal, [0]).record(lambda: ran.append("work"))
+        PerfProfiler(journal, [0])(lambda: ran.append("work"))
     assert ran == []
 
 

@@ -38,10 +38,9 @@ def acme(installed: Path, pytester: pytest.Pytester, base: Path, monkeypatch: py
 
 
 BROKEN = """
-import pytest
 from acme_datapath import wire
 from pytest_nfvperf import Dut, phy2phy
-from pytest_nfvperf.testing import DatapathContract, running_datapath
+from pytest_nfvperf.testing import DatapathContract
 
 class Leaky(wire.WireMaker):
     def start(self, workshop):
@@ -49,10 +48,7 @@ class Leaky(wire.WireMaker):
         return super().start(workshop)
 
 class TestLeaky(DatapathContract):
-    @pytest.fixture
-    def datapath(self):
-        with running_datapath(Leaky()) as datapath:
-            yield datapath
+    maker = Leaky()
 
 class TestNothing(DatapathContract):
     pass
@@ -72,7 +68,7 @@ def test_the_template_installs_keeps_to_the_contract_and_is_measured(acme: pytes
     result.assert_outcomes(passed=11, errors=2, skipped=1)
     for line in (
         "*the datapath was closed and left netns nfv-*-contract-left: remove it in close()*",
-        "*TestNothing has no fixture 'datapath': write one that yields the datapath*",
+        "*TestNothing has no 'maker': write the DatapathMaker under test*",
         "*no plugin makes the datapath 'acme:vpp' (there are: acme:wire): install its package, or*",
     ):
         result.stdout.fnmatch_lines([line])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -14,22 +15,31 @@ from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial
+from pytest_nfvperf.model.measure.ledger import Ledger
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 from tests.functional.generator_support import embedded_in
-from tests.functional.loss_rig import Silent
 from tests.functional.ovs_support import clean_run, testbed
 
 
-class NoCeilings:
-    """No test here asks for the generator's own limits."""
+class Parts(RigParts):
+    pmd_cpus = 1
 
-    def cached(self, traffic: Traffic, directions: int) -> None:
-        pass
+    def __init__(self, journal: Journal, bed: Testbed, generator: EmbeddedGenerator) -> None:
+        self._journal, self._bed, self._generator = journal, bed, generator
+        self.vnfs = LocalVnfs(journal, bed)
 
-    def measure(self, traffic: Traffic, directions: int) -> None:
-        pass
+    def make_datapath(self, dut: Dut) -> OvsDatapath:
+        return OvsDatapath.start(self._bed, self._journal, dut)
+
+    def make_generator(self) -> EmbeddedGenerator:
+        return self._generator
+
+    def ledger(self, *of: Any) -> Ledger:
+        return trial_ledger(*of)
 
 
 @dataclass(frozen=True)
@@ -60,15 +70,7 @@ def vnf_rig(datapath: str = "dpdk", vnf_kind: str | None = None) -> Iterator[Vnf
         clean_run() as journal,
         embedded_in(journal.directory, "vnf", options=EngineOptions(learn_timeout_s=1.0)) as generator,
     ):
-        parts = RigParts(
-            make_datapath=lambda dut: OvsDatapath.start(bed, journal, dut),
-            make_generator=lambda: generator,
-            make_ledger=trial_ledger,
-            ceilings=NoCeilings(),
-            pmd_cpus=1,
-            vnfs=LocalVnfs(journal, bed),
-        )
-        rig = Rig(parts, Context(Recorder("vnf", [], clock), Silent(), clock))
+        rig = Rig(Parts(journal, bed, generator), Context(Recorder("vnf", [], clock), Progress(), clock))
         try:
             yield VnfRig(rig, journal)
         finally:

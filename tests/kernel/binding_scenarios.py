@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_nics, give_ba
 from pytest_nfvperf.adapters.host.pci import read_device, why_not_for_dpdk
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import Entry, Kind
-from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES
+from pytest_nfvperf.features.virtual_lab import ADDRESSES
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import NicSpec, Testbed
 from tests.kernel.pci_scenarios import lab_testbed, live_on, rig_of, run_trial

@@ -24,11 +24,10 @@ from pytest_nfvperf.adapters.host.cpus import complete_testbed
 from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import base_directory
-from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.config.testbed_file import parse_testbed
-from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES, LabNics, ask_host
+from pytest_nfvperf.features.virtual_lab import ADDRESSES, LabNics, ask_host
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial
 from pytest_nfvperf.model.disturbance.trial import Reason
@@ -37,6 +36,7 @@ from pytest_nfvperf.model.testbed.testbed import CableSpec, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 from tests.functional.ovs_support import leftovers
 
 LOAD_FPS = 1000
@@ -60,7 +60,7 @@ def lab_testbed(*, reversed_roles: bool = False) -> Testbed:
 def rig_of(testbed: Testbed) -> Iterator[Rig]:
     with closing(LocalBackend(testbed, EmbeddedSide(testbed))) as backend:
         backend.check()
-        context = Context(Recorder("lab", [], backend.clock), SilentProgress(), backend.clock)
+        context = Context(Recorder("lab", [], backend.clock), Progress(), backend.clock)
         with closing(Rig(backend.parts(), context)) as rig:
             yield rig
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_nics, set_up_nics
 from pytest_nfvperf.adapters.host.pci import PciDevice, read_device
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
-from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES
+from pytest_nfvperf.features.virtual_lab import ADDRESSES
 from pytest_nfvperf.model.testbed.testbed import NicSpec, Testbed
 from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
-from pytest_nfvperf.features.virtual_lab.lab import TESTBED, LabNics, run_in_lab
+from pytest_nfvperf.features.virtual_lab import TESTBED, LabNics, run_in_lab
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.records import Cause

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
-from pytest_nfvperf.features.virtual_lab.lab import LabNics, run_in_lab
+from pytest_nfvperf.features.virtual_lab import LabNics, run_in_lab
 from tests.functional.ovs_support import clean_run
 from tests.kernel import pci_scenarios
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results

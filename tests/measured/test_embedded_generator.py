@@ -18,7 +18,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded import trial_results
 from pytest_nfvperf.adapters.generators.embedded.build import build
-from pytest_nfvperf.adapters.generators.embedded.ceiling import LoopRig, loop_ports, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded.ceiling import loop_ports, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.disturbance import windows
 from pytest_nfvperf.model.disturbance.trial import Reason
@@ -253,8 +253,9 @@ def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:
 
 def test_ceiling(directory: Path) -> None:
     settled = []
-    rig = LoopRig(build(), cpus=(0,), control_cpus=(0,), loop_cpu=1, run_dir=directory, hugepages_mib=hugepages_mib())
-    rate = measure_ceiling(rig, Traffic(), lambda generator: settled.extend(generator.distances((1,))))
+    shared = {"control_cpus": (0,), "run_dir": directory, "hugepages_mib": hugepages_mib()}
+    settle = lambda generator: settled.extend(generator.distances((1,)))  # noqa: E731
+    rate = measure_ceiling(Traffic(), settle, binary=build(), cpus=(0,), loop_cpu=1, **shared)
     assert [(distance.cpu, distance.other) for distance in settled] == [(0, 1)]
     assert rate > 1000
 

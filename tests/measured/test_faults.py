@@ -138,7 +138,7 @@ from pytest_nfvperf.model.topology.compose import phy2phy as plain
 SENT = Traffic(frame_size=64)
 
 def set_far_end(live, *states):
-    device = live.deployment.built.attachments()[1].device
+    device = list(live.deployment.built.attachments().values())[1]
     with IPRoute() as links:
         for state in states:
             links.link("set", index=links.link_lookup(ifname=device.partition("iface=")[2])[0], state=state)

@@ -143,8 +143,8 @@ def test_a_nic_gets_the_ports_address_and_gives_it_back(wire: Wire) -> None:
     with wire("closed") as (generator, namespace):
         own = mac_of(namespace, "nic1")
         generator.attach(ports("vdev:"))
-        device = generator.devices()["b"]
-        assert (device.driver, device.promiscuous, device.mac) == ("net_double", False, MACS["b"])
+        device = generator.nics()["b"]
+        assert (device["driver"], device["promiscuous"], device["mac"]) == ("net_double", False, MACS["b"])
         assert mac_of(namespace, "nic1") == MACS["b"] != own
         (counts,) = trial(generator).counts
         assert counts.received == counts.sent > 0
@@ -158,7 +158,7 @@ def test_a_nic_that_would_let_in_nothing_is_named_before_anything_is_measured(wi
         own = mac_of(namespace, "nic0")
         with pytest.raises(GeneratorError) as refused:
             generator.attach(ports(bus))
-        assert generator.devices() == {}
+        assert generator.nics() == {}
     expected = (
         f"would receive nothing: driver net_double refuses promiscuous mode (Operation not permitted), and its MAC "
         f"filter lets in {own}, not {MACS['a']}"
@@ -177,7 +177,7 @@ def test_fewer_queues_than_asked_for_are_refused(wire: Wire) -> None:
 def test_fewer_descriptors_than_asked_for_are_said(wire: Wire) -> None:
     with wire("few") as (generator, _):
         generator.attach(ports())
-        assert generator.devices()["b"].rx_descriptors == 512
+        assert generator.nics()["b"]["rx_descriptors"] == 512
         assert generator.sending()["b"] == "DPDK's net_double: 512 receive descriptors, 1024 were asked for"
         (counts,) = trial(generator).counts
         assert counts.received == counts.sent > 0

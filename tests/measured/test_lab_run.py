@@ -28,19 +28,12 @@ from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.model.measure.outcome import Reading
-from pytest_nfvperf.measure.search import measured_labels
-from pytest_nfvperf.measure.measurements import Subject
+from pytest_nfvperf.measure.measurements import Subject, TrafficMeasurement
 
 SENT = Traffic(frame_size=256)
 
-class LightLoad:
-    name, units, reading_s = "light load", {"forwarding_rate": "pps"}, 0.2
-
-    def labels(self, live):
-        return measured_labels(live, SENT)
-
-    def facts(self):
-        return {"mean_frame_size": 256.0, "directions": 2}
+class LightLoad(TrafficMeasurement):
+    name, units, reading_s, traffic = "light load", {"forwarding_rate": "pps"}, 0.2, SENT
 
     def read(self, live, remaining_s):
         live.learn(SENT)

@@ -13,22 +13,25 @@ import pytest
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf import testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
-from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
+from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.vnf import VnfSpec
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.vnf_support import VnfRig, vnf_rig
 
 pytestmark = [needs_root, needs_hugepages]
 
 CALM_FPS = 5_000
-SPEC = VnfSpec("vm1", (VnfPort("vm1", "net_null,copy=0", "02:00:00:00:00:01", "02:00:00:00:00:02"),), VnfMode.MAC)
-PLACE = TestpmdPlace(0, (0,), hugepages=True)
+SPEC = VnfSpec(
+    "vm1", (GeneratorPort("vm1", "net_null,copy=0", "02:00:00:00:00:01", eth_peer="02:00:00:00:00:02"),), VnfMode.MAC
+)
+PLACE = {"cpu": 0, "control_cpus": (0,), "hugepages": True}
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +106,7 @@ def test_without_testpmd_the_package_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TestbedError) as caught:
-        TestpmdVnf(journal, SPEC, PLACE)
+        TestpmdVnf(journal, SPEC, **PLACE)
     assert str(caught.value) == (
         "VNF 'vm1' asks for a dpdk-testpmd process, and this machine has no dpdk-testpmd: "
         'apt-get install dpdk-dev, or use kind="loop"'
@@ -136,7 +139,7 @@ done
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    old = TestpmdVnf(journal, SPEC, PLACE)
+    old = TestpmdVnf(journal, SPEC, **PLACE)
     old.wait_ready()
     with pytest.raises(TestbedError) as caught:
         old.counts()
@@ -148,8 +151,8 @@ done
 
 
 def test_one_that_cannot_start_is_told_with_its_own_words(journal: Journal) -> None:
-    broken = VnfSpec("vm1", (VnfPort("vm1", "net_nothing_of_this_name", "02:00:00:00:00:01"),))
-    wrong = TestpmdVnf(journal, broken, PLACE)
+    broken = VnfSpec("vm1", (GeneratorPort("vm1", "net_nothing_of_this_name", "02:00:00:00:00:01"),))
+    wrong = TestpmdVnf(journal, broken, **PLACE)
     with pytest.raises(TestbedError, match=r"^dpdk-testpmd of VNF vm1 \(pid \d+\) exited with status 1") as caught:
         wrong.wait_ready()
     wrong.close()

@@ -158,7 +158,7 @@ def tagged(data: bytes, auxiliary: Sequence[tuple[int, int, bytes]]) -> bytes:
 
 @contextmanager
 def tapped(live: LiveLoss, port: str) -> Iterator[list[bytes]]:
-    ends = dict(zip((one.port for one in live.built.attachments()), far_ends(live.built), strict=True))
+    ends = dict(zip(live.built.attachments(), far_ends(live.built), strict=True))
     tap = Tap(ends[port])
     try:
         yield tap.frames

@@ -10,7 +10,6 @@ import pytest
 from user_project import CONFTEST, make_project
 
 BACKEND = '''
-from dataclasses import replace
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend, SimulatedDatapath
 from pytest_nfvperf.model.errors import TestbedError
@@ -27,38 +26,38 @@ class Dying(SimulatedDatapath):
         if self.checks > 3:
             raise TestbedError("vswitchd was killed by signal 11")
 
-class Sides(SimulatedBackend):
-    """Rigs side by side whose DUT is as fast as its version is called."""
+class Side(SimulatedBackend):
+    """A rig whose DUT is as fast as its version is called. ``name``: of a companion."""
 
-    def parts(self):
-        return self._rig("")
+    def __init__(self, testbed, clock=None, name=""):
+        super().__init__(testbed)
+        self.clock = clock or self.clock
+        self.name, self.generators, self.rates = name, [], [4e6]
+        self.companions = BESIDE and not name
 
-    def _rig(self, name):
-        generators, rates = [], [4e6]
-
-        def make_generator():
-            made = FakeGenerator(rates[-1], noise=0.004, ceiling_fps=9.1e6, clock=self.clock, seed=len(name))
-            generators.append(made)
-            return made
-
-        def make_datapath(dut):
-            if dut.version == "broken":
-                raise TestbedError("vswitchd ended with status 127", evidence={"ovs-vswitchd.log": "no such library"})
-            rates.append(RATES.get(dut.version, 4e6))
-            for generator in generators[-1:]:
-                generator.capacity_fps = rates[-1]
-            return (Dying if dut.version == "dying" else SimulatedDatapath)(self.clock, dut.kind or "dpdk")
-
-        return replace(
-            super().parts(),
-            make_datapath=make_datapath,
-            make_generator=make_generator,
-            beside=None if name or BESIDE is False else lambda number: self._rig("beside" + number),
-            room_for_companions=lambda: 5,
+    def make_generator(self):
+        made = FakeGenerator(
+            self.rates[-1], noise=0.004, ceiling_fps=9.1e6, clock=self.clock, seed=len(self.name)
         )
+        self.generators.append(made)
+        return made
+
+    def make_datapath(self, dut):
+        if dut.version == "broken":
+            raise TestbedError("vswitchd ended with status 127", evidence={"ovs-vswitchd.log": "no such library"})
+        self.rates.append(RATES.get(dut.version, 4e6))
+        for generator in self.generators[-1:]:
+            generator.capacity_fps = self.rates[-1]
+        return (Dying if dut.version == "dying" else SimulatedDatapath)(self.clock, dut.kind or "dpdk")
+
+    def beside(self, name):
+        return Side(self.testbed, self.clock, "beside" + name).parts()
+
+    def room_for_companions(self):
+        return 5
 
 def pytest_nfvperf_make_backend(config, testbed):
-    return Sides(testbed)
+    return Side(testbed)
 '''
 
 SUITE = """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from bisect_support import METRIC, TEST, Remembered, SimulatedVersions, culprit, series, verdict
+from bisect_support import METRIC, TEST, SimulatedVersions, culprit, series, verdict
 
 from pytest_nfvperf.features.bisect.account import verdict_lines
 from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, RefusalReason, VerdictKind
@@ -51,9 +51,9 @@ def asked(by: By = By.EITHER) -> Question:
 
 def found(versions: CountedVersions, question: Question) -> tuple[BisectionState, str]:
     """The end, and what is said of it."""
-    memory = Remembered()
-    standing = bisect(question, versions.measure, memory, memory)
-    return standing, "\n".join(verdict_lines(question, memory.events, standing))
+    events: list[Event] = []
+    standing = bisect(question, versions.measure, events, events.append)
+    return standing, "\n".join(verdict_lines(question, events, standing))
 
 
 def same_rates() -> SimulatedVersions:

@@ -28,7 +28,7 @@ BISECTION = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from bisect_support import Remembered, SimulatedVersions, series
+from bisect_support import SimulatedVersions, series
 from pytest_nfvperf.features.bisect.event_log import EventLog
 from pytest_nfvperf.features.bisect.events import Question
 from pytest_nfvperf.features.bisect.trials import bisect
@@ -42,7 +42,7 @@ log = EventLog(Path(sys.argv[1]), {{"what": "sixteen"}})
 question = Question(tuple(f"v{{version}}" for version in range(17)))
 versions = Slow(series(17, 11, 0.9), seed=len(log.events))
 print(len(log.events), "seen before", flush=True)
-found = bisect(question, versions.measure, log, Remembered())
+found = bisect(question, versions.measure, log.events, log.append)
 print("culprit", found.step.candidates.first, found.step.confirmed, flush=True)
 """
 

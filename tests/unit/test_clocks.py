@@ -23,8 +23,8 @@ from pytest_nfvperf.model.evidence.records import RunEndData, Span
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
-from tests.functional.loss_rig import Silent
 from tests.sample_run import write_sample
 
 PACKAGE = Path(pytest_nfvperf.__file__).parent
@@ -76,8 +76,8 @@ def test_a_stamp_is_dated_across_any_step(
 
 def runner(generator: FakeGenerator) -> TrialRunner:
     clock = generator.clock
-    context = Context(Recorder("r", [], clock), Silent(), clock)
-    return TrialRunner(generator, [], make_ledger=None, check_alive=lambda: None, context=context)
+    context = Context(Recorder("r", [], clock), Progress(), clock)
+    return TrialRunner(generator, [], check_alive=lambda: None, context=context)
 
 
 @pytest.mark.parametrize(("asleep_s", "said"), [(0.0, []), (0.005, []), (3600.0, ["3600.0 s"]), (0.5, ["0.5 s"])])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_search_algorithms import Silent, measurer_on
+from test_search_algorithms import measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.features.routing.convergence import REPEATS, Convergence, Event
@@ -16,6 +16,7 @@ from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.evidence import Progress
 
 
 class SpoiledFirst(FakeGenerator):
@@ -63,7 +64,7 @@ class SlowTrials(FakeGenerator):
         return super().run_trial(spec)
 
 
-class HostThatWaits(Silent):
+class HostThatWaits(Progress):
     """Each trial waits for 0.2 s before it sends, as for CPUs that the host moved apart."""
 
     def __init__(self, order: list[str]) -> None:

@@ -77,7 +77,7 @@ class Part:
 def test_a_deployment_ends_every_part_although_each_fails():
     services = [Part(subprocess.TimeoutExpired("bird", 1.0)), Part(OSError("frr"))]
     vnfs, built = Part(SILENT), Part()
-    deployment = Deployment(built, None, None, None, vnfs=vnfs, services=[*services])
+    deployment = Deployment(built, None, None, None, None, None, vnfs=vnfs, services=[*services])
     with pytest.raises(TestbedError, match="does not answer"):
         deployment.close()
     assert [part.closed for part in (*services, vnfs, built)] == [1, 1, 1, 1]

@@ -10,13 +10,18 @@ from pytest_nfvperf.adapters.vnf.guest import command_of_testpmd, devices, has_k
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.ports import VnfMode
-from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.vnf import VnfSpec
 
 SPEC = VnfSpec(
     "v1",
     (
-        VnfPort("v1a", "net_virtio_user,path=/run/v1a.sock,server=1", "02:00:00:00:00:01", "02:00:00:00:00:0a"),
-        VnfPort("v1b", "net_virtio_user,path=/run/v1b.sock,server=1", "02:00:00:00:00:02", "02:00:00:00:00:0b"),
+        GeneratorPort(
+            "v1a", "net_virtio_user,path=/run/v1a.sock,server=1", "02:00:00:00:00:01", eth_peer="02:00:00:00:00:0a"
+        ),
+        GeneratorPort(
+            "v1b", "net_virtio_user,path=/run/v1b.sock,server=1", "02:00:00:00:00:02", eth_peer="02:00:00:00:00:0b"
+        ),
     ),
     VnfMode.MAC,
 )
@@ -43,7 +48,7 @@ def test_testpmd_in_the_guest_takes_just_these_interfaces() -> None:
 
 def test_a_port_that_is_not_vhost_user_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^port 'v1a' is 'net_af_packet,iface=x': a guest needs vhost-user ports$"):
-        command(VnfSpec("v1", (VnfPort("v1a", "net_af_packet,iface=x", "02:00:00:00:00:01"),)))
+        command(VnfSpec("v1", (GeneratorPort("v1a", "net_af_packet,iface=x", "02:00:00:00:00:01"),)))
 
 
 @pytest.mark.parametrize(("flags", "found"), [("fpu vmx sse", True), ("fpu svm", True), ("fpu hypervisor", False)])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns, is_virtual
-from pytest_nfvperf.adapters.ovs.nodes_datapath import node_collector
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeCollector
 from pytest_nfvperf.measure.compare_sides import GuardedStudy
 from pytest_nfvperf.measure.instructions import check_time, forwarding_clock, per_packet
 from pytest_nfvperf.measure.limits import Limits
@@ -21,6 +21,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import Relative, Samples
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.datapath import Collector
 from pytest_nfvperf.ports.generator import Burst
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
@@ -138,8 +139,10 @@ def test_who_has_statistics_of_his_own_reads_the_baseline_once_a_round(reads_aga
     assert bool(study.floors) is reads_again
 
 
-class Thread:
+class Thread(Collector):
     """A source of one node, whose thread has run for so long."""
+
+    source = "thread"
 
     def __init__(self, ran_ns):
         self.ran_ns = ran_ns
@@ -152,7 +155,7 @@ class Thread:
 
 
 def forwarding_of(*sources):
-    collectors = [node_collector(f"node{number}", source, list) for number, source in enumerate(sources)]
+    collectors = [NodeCollector(f"node{number}", source, list) for number, source in enumerate(sources)]
     return forwarding_clock(SimpleNamespace(deployment=SimpleNamespace(collectors=collectors)))
 
 

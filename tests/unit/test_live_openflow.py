@@ -12,7 +12,7 @@ from listed_sink import Listed
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedTopology
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
+from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts, Service
 from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -21,6 +21,8 @@ from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.evidence import Progress
 
 OWN = "priority=200,in_port=p0,ip,actions=drop"
 EDGE = compose("edge", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), rules("br0", flows=OWN))
@@ -41,8 +43,8 @@ class Bridges(SimulatedTopology):
 
 
 @dataclass
-class Dut:
-    """Fulfils Datapath; counts its builds. ``works``: whether it has its CPU."""
+class Dut(Datapath):
+    """Counts its builds. ``works``: whether it has its CPU."""
 
     info_: DatapathInfo
     works: bool = True
@@ -59,20 +61,15 @@ class Dut:
         built.close = lambda: setattr(self, "works", False)  # type: ignore[method-assign]
         return built
 
-    def collectors(self) -> tuple[()]:
-        return ()
-
     def check_alive(self) -> None: ...
-
-    def logs(self) -> dict[str, str]:
-        return {}
 
     def close(self) -> None: ...
 
 
 class Freezable(Dut):
-    def freeze(self) -> None:
+    def freeze(self) -> bool:
         self.works = False
+        return True
 
     def thaw(self) -> None:
         self.works = True
@@ -95,8 +92,15 @@ class Ceilings:
         return 9e6
 
 
-class Silent:
-    def soaking(self, line: str) -> None: ...
+class Parts(RigParts):
+    def __init__(self, dut: Any, ceilings: Any, clock: VirtualClock) -> None:
+        self.dut, self.ceilings, self.clock = dut, ceilings, clock
+
+    def make_datapath(self, dut: object) -> Any:
+        return self.dut
+
+    def make_generator(self) -> FakeGenerator:
+        return FakeGenerator(4e6, clock=self.clock)
 
 
 @dataclass
@@ -107,16 +111,10 @@ class Bench:
     sink: Listed = field(default_factory=Listed)
 
     def __post_init__(self) -> None:
-        clock, silent = VirtualClock(), Silent()
+        clock = VirtualClock()
         self.ceilings = Ceilings(lambda: self.dut.works)
-        self.parts = RigParts(
-            make_datapath=lambda _: self.dut,
-            make_generator=lambda: FakeGenerator(4e6, clock=clock),
-            make_ledger=None,
-            ceilings=self.ceilings,
-            pmd_cpus=1,
-        )
-        self.context = Context(Recorder("r", [self.sink], clock), silent, clock)  # type: ignore[arg-type]
+        self.parts = Parts(self.dut, self.ceilings, clock)
+        self.context = Context(Recorder("r", [self.sink], clock), Progress(), clock)  # type: ignore[arg-type]
         self.rig = Rig(self.parts, self.context)
 
     def live(self, configure: Callable[[LiveTopology], object] | None = None) -> LiveTopology:
@@ -194,14 +192,14 @@ def test_a_service_starts_again_and_only_ovn_owns_all_flows(owns_flows: bool, lo
     """Sessions of daemons would end while the DUT is frozen."""
     bench, started = Bench(Freezable(private())), []
 
-    class Service:
+    class Daemons(Service):
         def close(self) -> None: ...
+
+    Daemons.owns_flows = owns_flows
 
     def start(live: LiveTopology) -> Service:
         started.append(live)
-        service: Any = Service()
-        service.owns_flows = owns_flows
-        return service
+        return Daemons()
 
     live = bench.live()
     live.start_service(start)
@@ -219,7 +217,7 @@ def test_a_service_starts_again_and_only_ovn_owns_all_flows(owns_flows: bool, lo
 def test_nobody_disturbs_a_topology_whose_generator_has_no_ceiling() -> None:
     """Seen in a lab, where ports are cabled: each search took the topology down for nothing."""
     bench = Bench(Dut(private()))
-    bench.rig.parts = replace(bench.parts, ceilings=None)
+    bench.parts.ceilings = None
     live = bench.live()
     by_hand(live)
     assert bench.ceiling(live) is None
@@ -250,8 +248,8 @@ def test_another_function_is_another_set_up() -> None:
 def test_side_by_side_each_build_is_set_up_and_a_ceiling_freezes_the_one_that_works() -> None:
     """A companion's topology was once built on the run's own rig, which was frozen."""
     own, other = Bench(Freezable(private())), Freezable(private())
-    companion = replace(own.parts, make_datapath=lambda _: other, ceilings=own.ceilings)
-    own.rig.parts = replace(own.parts, beside=lambda _: companion)
+    companion = Parts(other, own.ceilings, own.parts.clock)
+    own.parts.beside = lambda _: companion  # type: ignore[method-assign]
     own.context.configures["edge"] = by_hand
     sides = SideBySide(own.rig, lambda rig, topology, dut: rig.live(topology, 0, dut))
     for block in range(2):

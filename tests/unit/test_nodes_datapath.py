@@ -11,10 +11,10 @@ import pytest
 from pytest_nfvperf.adapters.machine.check import CheckState
 from pytest_nfvperf.adapters.machine.lab_needs import node_checks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import (
-    NodesDatapath,
     check_node_programs,
     check_same_datapath,
     joint_info,
+    lacks_nodes,
 )
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -43,7 +43,7 @@ BED = Testbed("bed", OvsSpec(), CpuPlan((0,), (1,), (0,)), (), GeneratorSpec(), 
     ],
 )
 def test_what_nodes_lack(ovs: OvsSpec, kind: str | None, text: str) -> None:
-    found = NodesDatapath.lacks(replace(BED, ovs=ovs), Dut(kind, nodes=("node1", "node2")))
+    found = lacks_nodes(replace(BED, ovs=ovs), Dut(kind, nodes=("node1", "node2")))
     assert found is not None
     assert found.startswith(text)
 
@@ -83,7 +83,7 @@ def test_cpus_of_the_file_are_the_nodes_own() -> None:
 
 def test_a_node_that_the_file_does_not_name_is_no_node_like_the_dut() -> None:
     why = "the testbed file has nodes node1, node2, and the topology has 'node3', too: add it to 'nodes'"
-    assert NodesDatapath.lacks(NAMED, Dut(nodes=("node1", "node3"))) == why
+    assert lacks_nodes(NAMED, Dut(nodes=("node1", "node3"))) == why
     assert SimulatedBackend(NAMED).lacks(Dut(nodes=("node1", "node3"))) == why
 
 

@@ -17,7 +17,6 @@ from pytest_nfvperf.features.far import server
 from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
-from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, node_testbed, ports_here, topology_cables, underlay_end
@@ -34,6 +33,7 @@ from pytest_nfvperf.model.testbed.testbed import (
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, underlay
 from pytest_nfvperf.model.topology.workloads import vm_to_vm
+from pytest_nfvperf.ports.datapath import Collector
 
 NODES = ("node1", "node2")
 
@@ -103,18 +103,17 @@ class _Line:
 
 
 def test_a_snapshot_is_dated_by_the_clock_here():
-    assert FarCounters(_Line(), 3).snapshot() == CounterSnapshot("ovs", 960, (("a", 1),))
+    assert FarCounters(_Line(), 3, "ovs").snapshot() == CounterSnapshot("ovs", 960, (("a", 1),))
 
 
-class _Sched:
+class _Sched(Collector):
+    source = "pmd-sched"
+
     def __init__(self, ran_ns: int) -> None:
         self._counters = (("pmd-sched.c01.run_ns", ran_ns),)
 
     def snapshot(self) -> CounterSnapshot:
         return CounterSnapshot("pmd-sched", 0, self._counters)
-
-    def pollers(self) -> tuple[Poller, ...]:
-        return ()
 
 
 @pytest.mark.parametrize(("here", "beside"), [(NODES, 30), (NODES[:1], None)])

@@ -17,8 +17,10 @@ from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
-from tests.unit.test_search_algorithms import Silent, VirtualClock
+from pytest_nfvperf.ports.machine import StoredValue
+from tests.unit.test_search_algorithms import VirtualClock
 
 KNOWN = [100.0, 110.0, 105.0, 420.0, 430.0, 440.0]
 
@@ -61,8 +63,8 @@ def rig(
     generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
     generator.clock = clock
     placement = Placement((1,), Remembered(known), clock, told.append)
-    context = Context(Recorder("r", [], clock), Silent(), clock, placement=placement)
-    runner = TrialRunner(generator, [], make_ledger=None, check_alive=lambda: None, context=context, repeats=2)
+    context = Context(Recorder("r", [], clock), Progress(), clock, placement=placement)
+    runner = TrialRunner(generator, [], check_alive=lambda: None, context=context, repeats=2)
     return runner, TrialSpec(Traffic(), 1_000_000, 1.0, topology.directions), told, clock
 
 
@@ -177,11 +179,10 @@ def test_the_dut_rests_while_the_near_band_is_waited_for_and_works_when_it_is_lo
     assert len(drawn) == 3, "nobody rests where the CPUs are near"
 
 
-@pytest.mark.parametrize("dut", [None, Resting()], ids=["no DUT that rests", "CPUs that nobody can wake"])
-def test_without_both_the_host_is_just_waited_for(dut: Resting | None) -> None:
+def test_without_a_dut_that_rests_the_host_is_just_waited_for() -> None:
     generator, clock = Moved([430, 430, 430, 100]), VirtualClock()
     before = clock.monotonic()
-    assert Placement((1,), Remembered(KNOWN), clock).settle(generator, dut) == 100
+    assert Placement((1,), Remembered(KNOWN), clock).settle(generator) == 100
     assert clock.monotonic() - before == pytest.approx(3 * LOOK_EVERY_S)
     assert dut is None or dut.stops == 0
 
@@ -251,7 +252,7 @@ def test_a_cpu_that_is_not_to_be_had_is_no_figure() -> None:
 
 
 def test_a_generator_that_cannot_tell_is_not_asked() -> None:
-    placement = Placement((1,), None, VirtualClock())
+    placement = Placement((1,), StoredValue(), VirtualClock())
     assert placement.settle(FakeGenerator(1e6)) is None
     assert placement.bands is None
 

@@ -60,7 +60,7 @@ def outcome(interface: str, *trials: str) -> Outcome:
 
 def taken(found: list[CpuProfile | UnavailableError], context: Context, directory: Path) -> Profiles:
     perf = Perf(found)
-    profiles = Profiles(perf, directory, context)
+    profiles = Profiles(lambda: perf.record, directory, context)
     for number in range(1, len(found) + 1):
         profiles(f"stream-{number:04}", "pods on netdev", lambda: None)
     assert perf.worked == number

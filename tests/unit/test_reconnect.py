@@ -10,22 +10,20 @@ from typing import Any
 import pytest
 from listed_sink import Listed
 
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import Deployment, LiveTopology
 from pytest_nfvperf.measure.streams import ReconnectTime
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import Datagram, longest_gap_ns
-from pytest_nfvperf.model.testbed.testbed import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
 from pytest_nfvperf.model.topology.workloads import pod_node
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.streams import StreamEnd
+from tests.sample_run import TESTBED
 
 MS = 1_000_000
-
-
-class Silent:
-    def trial_started(self, *_: object) -> None: ...
-    def trial_finished(self, *_: object) -> None: ...
 
 
 @dataclass
@@ -67,16 +65,15 @@ class Built:
         return f"nfv-abc123-{namespace}"
 
 
-def live(clock: VirtualClock, link: Link | None, restart: Callable[..., None] | None) -> LiveTopology:
+def live(clock: VirtualClock, link: Link | None, restart: Callable[..., None]) -> LiveTopology:
     built: Any = Built()
-    deployment = Deployment(built, DatapathInfo("netdev", "3.1.0", None, "simulated"), None, None)
-    deployment.restart, deployment.reachability = restart, link
+    watch: Any = link and link.watch
+    deployment = Deployment(built, DatapathInfo("netdev", "3.1.0", None, "simulated"), None, None, restart, watch)
     return LiveTopology(pod_node(2), 0, current=deployment)
 
 
 def context(clock: VirtualClock, sink: Listed) -> Context:
-    silent: Any = Silent()
-    return Context(Recorder("r", [sink], clock), silent, clock)
+    return Context(Recorder("r", [sink], clock), Progress(), clock)
 
 
 @pytest.fixture
@@ -136,8 +133,13 @@ def test_who_was_not_connected_before_is_a_broken_testbed(clock: VirtualClock) -
 
 
 def test_a_dut_that_nobody_restarts_is_a_skip(clock: VirtualClock) -> None:
-    with pytest.raises(UnavailableError, match="nobody here can restart the datapath 'netdev'"):
-        ReconnectTime(context(clock, Listed())).read(live(clock, Link(clock), None), None)
+    parts = SimulatedBackend(TESTBED)
+    datapath = parts.make_datapath(TESTBED_DUT)
+    for watch, restart in ((parts.watch_path, lambda **_: None), (Link(clock).watch, datapath.restart)):
+        deployed = live(clock, None, restart)
+        deployed.deployment.watch_path = watch
+        with pytest.raises(UnavailableError, match="nobody here can restart the"):
+            ReconnectTime(context(clock, Listed()), ("pod1", "pod2")).read(deployed, None)
 
 
 @pytest.mark.parametrize(

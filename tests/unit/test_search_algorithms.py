@@ -28,6 +28,7 @@ from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.examples import examples
 
@@ -35,23 +36,6 @@ LIMITS = LoadLimits(10_000, 10e6)
 NDR = Goal("ndr", 0.0, duration_sum_s=5.0)
 PDR = Goal("pdr", 0.005, duration_sum_s=5.0)
 TST009 = partial(binary_search, max_repeats=2)
-
-
-class Silent:
-    def begin(self, subject):
-        pass
-
-    def clear(self):
-        pass
-
-    def trial_started(self, purpose, load_fps, duration_s, remaining_s):
-        pass
-
-    def soaking(self, line):
-        pass
-
-    def trial_finished(self, loss_ratio, valid):
-        pass
 
 
 def measurer_on(generator: FakeGenerator, **kwargs) -> LoadMeasurer:
@@ -63,9 +47,8 @@ def measurer_on(generator: FakeGenerator, **kwargs) -> LoadMeasurer:
     runner = TrialRunner(
         generator,
         [],
-        make_ledger=None,
         check_alive=lambda: None,
-        context=Context(Recorder("r", [sink], clock), Silent(), clock),
+        context=Context(Recorder("r", [sink], clock), Progress(), clock),
         repeats=2,
     )
     measurer = LoadMeasurer(runner, Traffic(frame_size=64), topology.directions, **kwargs)

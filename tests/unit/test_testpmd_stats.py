@@ -8,7 +8,8 @@ from pytest_nfvperf.adapters.vnf.testpmd import ForwardStats, command, forward_c
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.vnf import VnfSpec
 
 PRINTED = """
   ---------------------- Forward statistics for port 0  ----------------------
@@ -29,8 +30,12 @@ PRINTED = """
   ++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++
 """
 ENDS = (
-    VnfPort("v1a", "net_virtio_user,path=/run/v1a.sock,server=1", "02:00:00:00:00:01", "02:00:00:00:00:0a"),
-    VnfPort("v1b", "net_virtio_user,path=/run/v1b.sock,server=1", "02:00:00:00:00:02", "02:00:00:00:00:0b"),
+    GeneratorPort(
+        "v1a", "net_virtio_user,path=/run/v1a.sock,server=1", "02:00:00:00:00:01", eth_peer="02:00:00:00:00:0a"
+    ),
+    GeneratorPort(
+        "v1b", "net_virtio_user,path=/run/v1b.sock,server=1", "02:00:00:00:00:02", eth_peer="02:00:00:00:00:0b"
+    ),
 )
 
 

@@ -13,12 +13,13 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger, LedgerL
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.datapath import Collector
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
-from tests.functional.loss_rig import Silent
 from tests.unit.test_search_algorithms import VirtualClock
 
 
-class Late:
+class Late(Collector):
     """Counts ``drops``, but shows it only to those who wait."""
 
     def __init__(self) -> None:
@@ -27,13 +28,13 @@ class Late:
     def snapshot(self) -> CounterSnapshot:
         return CounterSnapshot("ovs", 0, (("drops", 0),))
 
-    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        assert before == self.snapshot()
+    def settled(self, before: CounterSnapshot, after: CounterSnapshot, missing: int) -> CounterSnapshot:
+        assert before == after == self.snapshot()
         self.waited_for.append(missing)
         return CounterSnapshot("ovs", 1, (("drops", missing),))
 
 
-class Quick:
+class Quick(Collector):
     """Has nothing that settles late."""
 
     def snapshot(self) -> CounterSnapshot:
@@ -60,7 +61,7 @@ def test_settled_counters_are_waited_for_only_when_frames_are_missing(loss_ratio
         [Quick(), late],
         make_ledger=by_drops,
         check_alive=lambda: None,
-        context=Context(Recorder("r", [], clock), Silent(), clock),
+        context=Context(Recorder("r", [], clock), Progress(), clock),
     )
     trial = runner.run_once(TrialSpec(Traffic(), 1000, 1.0, topology.directions))
     assert trial.ledger is not None

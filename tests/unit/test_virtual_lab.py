@@ -10,8 +10,8 @@ import pytest
 
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed
-from pytest_nfvperf.features.virtual_lab import lab
-from pytest_nfvperf.features.virtual_lab.lab import ADDRESSES, NICS, TESTBED, LabNics, ask_host
+from pytest_nfvperf.features import virtual_lab as lab
+from pytest_nfvperf.features.virtual_lab import ADDRESSES, NICS, TESTBED, LabNics, ask_host
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError
 
 

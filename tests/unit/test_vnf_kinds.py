@@ -10,7 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.measure.vnf_processes import counts_between, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.measure.vnf_processes import RunningVnfs, counts_between, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.topology.compose import pvvp
@@ -18,7 +18,8 @@ from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
+from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.vnf import VnfMaker
 from tests.sample_run import TESTBED
 
 
@@ -29,8 +30,8 @@ class Built:
     topology: Topology
     device: str = "net_virtio_user,path=/run/x.sock,server=1"
 
-    def attachments(self) -> tuple[Attachment, ...]:
-        return tuple(Attachment(port.name, self.device) for port in self.topology.ports)
+    def attachments(self) -> dict[str, str]:
+        return {port.name: self.device for port in self.topology.ports}
 
 
 def deployment(topology: Topology, device: str = Built.device) -> BuiltTopology:
@@ -77,7 +78,7 @@ def test_a_vnf_sends_by_each_port_to_whom_the_topology_says() -> None:
     (first, second) = plan_vnfs(chain, deployment(chain), vnfs(3, 4))
     assert ports_of((first, second)) == {"v1a", "v1b", "v2a", "v2b"}
     (vm,) = plan_vnfs(vm_chain(1), deployment(vm_chain(1)), vnfs(3, 4))
-    assert [(port.name, port.mac[-2:], (port.eth_peer or "")[-2:]) for port in vm.spec.ports] == [("vm1", "01", "10")]
+    assert [(port.name, port.mac[-2:], (port.eth_peer or "")[-2:]) for port in vm.ports] == [("vm1", "01", "10")]
 
 
 def test_what_ran_is_in_the_topology_as_it_stood() -> None:
@@ -88,7 +89,7 @@ def test_what_ran_is_in_the_topology_as_it_stood() -> None:
 def test_a_testbed_without_processes_refuses_a_vnf_that_is_one() -> None:
     chain = vm_chain(1, kind="testpmd")
     with pytest.raises(TestbedError, match=r"^VNF 'vm1' asks for kind testpmd, and this testbed has only the loop$"):
-        plan_vnfs(chain, deployment(chain), None)
+        RunningVnfs(plan_vnfs(chain, deployment(chain), VnfMaker()), VnfMaker())
 
 
 def test_counts_are_those_between_two_readings() -> None:

@@ -15,28 +15,23 @@ from pytest_nfvperf import extend
 _CEILING_FPS = 14_000_000.0
 
 
-class AcmeCeilings:
+class AcmeCeilings(extend.Ceilings):
     """The generator's own limits: what the data sheet says."""
 
     def cached(self, traffic: nfv.Traffic | nfv.TrafficMix, directions: int) -> float | None:
         """Known beforehand."""
         return _CEILING_FPS
 
-    def measure(self, traffic: nfv.Traffic | nfv.TrafficMix, directions: int) -> float | None:
-        """Not measured."""
-        return self.cached(traffic, directions)
 
+class AcmeBackend(extend.Backend, extend.RigParts):
+    """Acme's testbed, and the parts of its rig."""
 
-class AcmeBackend:
-    """Fulfils extend.Backend, and starts BGP daemons."""
+    ceilings = AcmeCeilings()
 
     def __init__(self, testbed: extend.Testbed) -> None:
-        self.testbed = testbed
-        self.clock = AcmeClock()
+        super().__init__(testbed)
+        self.clock = self._clock = AcmeClock()
         self._routes = Routes()
-
-    def check(self) -> None:
-        """Nothing can be missing."""
 
     def lacks(self, dut: nfv.Dut) -> str | None:
         """There is one datapath."""
@@ -47,10 +42,6 @@ class AcmeBackend:
         vnfs = [port.name for port in topology.ports if port.role == "forwarder"]
         return f"Acme's tester runs no VNF: {', '.join(vnfs)} of {topology.name!r}" if vnfs else None
 
-    def lacks_streams(self) -> str | None:
-        """TCP is not simulated."""
-        return "Acme's testbed has no engine for TCP and UDP streams"
-
     def labels(self) -> dict[str, str]:
         """What SLAs can select."""
         return {"datapath": "acme", "engine": "acme"}
@@ -60,18 +51,20 @@ class AcmeBackend:
         return ["DUT:       Acme's switch, simulated", "generator: Acme's tester, simulated"]
 
     def parts(self) -> extend.RigParts:
-        """Switch and tester share the routes."""
-        return extend.RigParts(
-            make_datapath=lambda dut: AcmeSwitch(),
-            make_generator=lambda: AcmeTester(self.clock, self._routes),
-            make_ledger=None,
-            ceilings=AcmeCeilings(),
-            pmd_cpus=0,
-        )
+        """There is no machine to lock."""
+        return self
 
-    def bgp(self) -> AcmeBgp:
-        """Starts the speakers."""
-        return AcmeBgp(self._routes)
+    def make_datapath(self, dut: nfv.Dut) -> AcmeSwitch:
+        """It is there."""
+        return AcmeSwitch()
+
+    def make_generator(self) -> AcmeTester:
+        """It knows the switch's routes."""
+        return AcmeTester(self._clock, self._routes)
+
+    def daemons(self, of: Any) -> Any:
+        """For the fixtures ``bgp`` and ``bgp_path``."""
+        return AcmeBgp(self._routes) if of.name == "BGP" else super().daemons(of)
 
     def fingerprint(self) -> Mapping[str, Any]:
         """What must be equal for two runs to be compared."""
@@ -80,14 +73,3 @@ class AcmeBackend:
     def line_rate_bps(self) -> float | None:
         """Of the ports."""
         return 10e9
-
-    def estimate_search_s(self, profile: nfv.Profile) -> float:
-        """Trials are simulated."""
-        return 0.0
-
-    def leftovers(self) -> list[str]:
-        """None."""
-        return []
-
-    def close(self) -> None:
-        """Nothing to give back."""

@@ -13,8 +13,8 @@ from acme_testbed.session import Cable, Session, wait_until
 from pytest_nfvperf import extend
 
 
-class AcmeSpeaker:
-    """Fulfils extend.BgpSpeaker.
+class AcmeSpeaker(extend.BgpSpeaker):
+    """A speaker in a process of its own.
 
     Args:
         role: "dut" or "neighbour".
@@ -66,13 +66,6 @@ class AcmeSpeaker:
             bfd=extend.BfdStatus.UP if known.bfd else None,
         )
 
-    def await_session(
-        self, neighbor: str, condition: Callable[[extend.SessionState], bool], awaited: str, deadline_s: float
-    ) -> extend.SessionState:
-        """Look again and again."""
-        wait_until(lambda: condition(self.session(neighbor)), awaited, deadline_s, seen=lambda: self.session(neighbor))
-        return self.session(neighbor)
-
     def announce(self, prefixes: Sequence[str]) -> None:
         """The switch forwards to them at once."""
         self.config = self.config.with_prefixes(prefixes)
@@ -95,10 +88,6 @@ class AcmeSpeaker:
         """TestbedError when it was killed."""
         if self._daemon.pid is None:
             raise nfv.TestbedError(f"acme-bgpd of the {self._role} does not run")
-
-    def logs(self) -> Mapping[str, str]:
-        """It writes none."""
-        return {}
 
     def close(self) -> None:
         """Speak no longer."""
@@ -145,7 +134,7 @@ class NoSteps:
 
 
 class AcmeBgp:
-    """Starts the daemons: what AcmeBackend.bgp() returns."""
+    """Starts the daemons: what AcmeBackend.daemons() returns."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest_nfvperf as nfv
 from pytest_nfvperf import extend
 
 
-class AcmeTopology:
-    """Fulfils extend.BuiltTopology."""
+class AcmeTopology(extend.BuiltTopology):
+    """Acme's switch does nothing to build a topology."""
 
     def __init__(self, topology: nfv.Topology) -> None:
         self.topology = topology
 
-    def attachments(self) -> tuple[extend.Attachment, ...]:
+    def attachments(self) -> Mapping[str, str | None]:
         """Where the tester reaches each port."""
-        return tuple(extend.Attachment(port.name, f"acme:{port.name}") for port in self.topology.ports)
-
-    def netns(self, namespace: str) -> str:
-        """Acme's namespaces have no names on this machine."""
-        raise KeyError(namespace)
-
-    def firewall(self) -> Mapping[str, Sequence[str]]:
-        """Nothing filters."""
-        return {}
+        return {port.name: f"acme:{port.name}" for port in self.topology.ports}
 
     def not_offloaded(self) -> str | None:
         """The switch forwards in hardware."""
@@ -41,8 +33,8 @@ class AcmeTopology:
         """Nothing to remove."""
 
 
-class AcmeSwitch:
-    """Fulfils extend.Datapath."""
+class AcmeSwitch(extend.Datapath):
+    """It has no counters and no logs, and nobody can restart it."""
 
     def info(self) -> extend.DatapathInfo:
         """Kind and version."""
@@ -52,16 +44,8 @@ class AcmeSwitch:
         """At once."""
         return AcmeTopology(topology)
 
-    def collectors(self) -> tuple[()]:
-        """It has no counters."""
-        return ()
-
     def check_alive(self) -> None:
         """It is."""
-
-    def logs(self) -> Mapping[str, str]:
-        """It writes none."""
-        return {}
 
     def close(self) -> None:
         """Nothing runs."""

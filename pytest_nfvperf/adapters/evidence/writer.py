@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.process.lock import lock_holder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.soak_series import TIME, SoakTable, row_bytes
-from pytest_nfvperf.ports.evidence import OpenSamples
+from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink, Sink
 
 _SAMPLES_FORMAT = 1
 
@@ -25,7 +25,7 @@ def evidence_file(run_dir: Path, worker: str) -> Path:
     return run_dir / f"evidence{f'-{worker}' if worker else ''}.jsonl"
 
 
-class EvidenceWriter:
+class EvidenceWriter(Sink):
     """A Sink that appends lines to a file of its own, which must be new or empty.
 
     The kernel has a whole line before ``emit`` returns, so every finished trial of a killed run is readable. ``emit``
@@ -123,7 +123,7 @@ def samples_in(directory: Path) -> OpenSamples:
     return open_file
 
 
-class SamplesFile:
+class SamplesFile(SamplesSink):
     """The samples of a soak on disk: a header line, then a JSON array a row.
 
     Space for all rows is reserved before the soak. So others cannot fill the disk meanwhile, and a full disk is
@@ -135,11 +135,8 @@ class SamplesFile:
     """
 
     def __init__(self, path: Path, columns: Sequence[str], rows: int, about: Mapping[str, object]) -> None:
-        self.path = path
+        self.path, self.name = path, path.name
         self.columns = (TIME, *columns)
-        self.written = 0
-        self.failed: tuple[str, int] | None = None
-        """The first refusal and how many rows it cost so far."""
         header = json.dumps({"format": _SAMPLES_FORMAT, "about": dict(about), "columns": self.columns}) + "\n"
         needed = len(header) + rows * row_bytes(len(columns))
         self._fd: int | None = None
@@ -156,11 +153,6 @@ class SamplesFile:
                 f"no room for the samples: {path} needs {needed / 1e6:.1f} MB: {error.strerror}. Free space under "
                 f"{path.parent}, choose another results directory (--nfv-results) or a shorter soak"
             ) from error
-
-    @property
-    def name(self) -> str:
-        """Relative to the directory of the evidence."""
-        return self.path.name
 
     def add(self, row: Mapping[str, float]) -> None:
         """Write a row. A refusal by the disk does not end the soak: see ``failed``."""

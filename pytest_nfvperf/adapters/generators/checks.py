@@ -15,7 +15,7 @@ from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 
 MIN_MTU = 68
 """RFC 791: the smallest IPv4 MTU."""
@@ -26,26 +26,26 @@ _SHOWN = 4000
 _INTERFACES = Path("/sys/class/net")
 
 
-class AttachedPorts(dict[str, GeneratorPort]):
-    """The ports of a generator by name, until the generator is closed."""
+class AttachingGenerator(Generator):
+    """A Generator that needs no more of a port than its description. ``_ports``: those attached, by name."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._ports: dict[str, GeneratorPort] = {}
         self._closed = False
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         self.check_open()
-        check_new_ports(self, ports)
-        self.update((port.name, port) for port in ports)
+        check_new_ports(self._ports, ports)
+        self._ports.update((port.name, port) for port in ports)
 
     def detach(self, names: Sequence[str]) -> None:
         self.check_open()
         for name in names:
-            self.pop(name, None)
+            self._ports.pop(name, None)
 
     def close(self) -> None:
         self._closed = True
-        self.clear()
+        self._ports.clear()
 
     def check_open(self) -> None:
         if self._closed:

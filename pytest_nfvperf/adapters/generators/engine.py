@@ -26,10 +26,11 @@ import select
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_nfvperf.adapters.process.process import Child, Deadline, plain_environment, process_state
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
@@ -62,16 +63,18 @@ class EngineRefusedError(GeneratorError):
         self.code: str = answer["code"]
 
 
-class EngineLink(Protocol):
+class EngineLink(ABC):
     """A conversation with an engine process, with one that is recorded, or with a recording."""
 
     @property
     def pid(self) -> int:
         """Process id; 0 if there is none."""
-        ...
+        return 0
 
-    def log_tail(self) -> str: ...
+    def log_tail(self) -> str:
+        return ""
 
+    @abstractmethod
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
         """Send one command with its keys (docs/reference/engine-protocol.md), and return its answer.
 
@@ -79,15 +82,18 @@ class EngineLink(Protocol):
         ``deadline_s`` and was killed.
         """
 
+    @abstractmethod
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
         """Send a command that is answered by several lines, and return its id; ``read`` them all.
 
         GeneratorError if the engine died, or did not take it in time.
         """
 
+    @abstractmethod
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
         """Return the next line; GeneratorError if the engine died, or is silent for this long."""
 
+    @abstractmethod
     def close(self) -> None: ...
 
 
@@ -102,7 +108,7 @@ StartEngine = Callable[[Sequence[str], Path, Mapping[str, str]], EngineLink]
 """Starts an engine: program and arguments, file for its log, variables added to its environment."""
 
 
-class Engine:
+class Engine(EngineLink):
     """A running engine process.
 
     The kernel kills it when the *thread* that started it ends (PR_SET_PDEATHSIG): start it from a thread that lives as
@@ -275,7 +281,7 @@ def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda 
     return begin
 
 
-class RecordedLink:
+class RecordedLink(EngineLink):
     """A conversation that is recorded, without paths and the user of this machine."""
 
     def __init__(self, link: EngineLink, path: Path, engine: str) -> None:
@@ -325,13 +331,11 @@ class RecordedLink:
         self._link.close()
 
 
-class ReplayedLink:
+class ReplayedLink(EngineLink):
     """A recorded conversation: the same question gets the same answer, in the order of the recording.
 
     GeneratorError for a question without a recorded answer, or that failed then.
     """
-
-    pid = 0
 
     def __init__(self, exchanges: Sequence[Mapping[str, Any]], path: Path, passed: Callable[[float], None]) -> None:
         self._path = path
@@ -342,9 +346,6 @@ class ReplayedLink:
         self._lines = deque(dict(exchange["line"]) for exchange in exchanges if "line" in exchange)
         for exchange in (exchange for exchange in exchanges if "cmd" in exchange):
             self._left[_key(exchange["cmd"], exchange["arguments"])].append(exchange)
-
-    def log_tail(self) -> str:
-        return ""
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:  # noqa: ARG002 - at once
         exchange = self._found(name, _key(name, arguments))
@@ -436,7 +437,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         file.write(json.dumps(entry) + "\n")
 
 
-class RecordedCeilings:
+class RecordedCeilings(Ceilings):
     def __init__(self, ceilings: Ceilings, path: Path) -> None:
         self._ceilings = ceilings
         self._path = path
@@ -457,7 +458,7 @@ class RecordedCeilings:
         _append(self._path, {**exchange, "seconds": 0.0})
 
 
-class ReplayedCeilings:
+class ReplayedCeilings(Ceilings):
     def __init__(self, exchanges: list[dict[str, Any]]) -> None:
         self._known = {
             json.dumps(exchange["arguments"], sort_keys=True): exchange["answer"]["fps"]

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
+from pytest_nfvperf.adapters.generators.checks import AttachingGenerator, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
@@ -27,9 +27,9 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec, counts_by_class
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import GeneratorPort, RunningTrial
 from pytest_nfvperf.ports.machine import Clock
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
 
 _QUEUE_FRAMES = 1024
 """Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
@@ -37,8 +37,8 @@ _CORES_OF_ENDS = (1.0, 0.8)
 """CPUs that client and server of simulated streams use."""
 
 
-class FakeTrial:
-    """Fulfils ports.running_trial.RunningTrial: reports the whole result in equal parts."""
+class FakeTrial(RunningTrial):
+    """Reports the whole result in equal parts."""
 
     most_skipped = 0.005
 
@@ -91,7 +91,7 @@ def _progress(counts: DirectionCounts, share: float) -> TrialProgress:
 
 
 @dataclass
-class FakeGenerator:
+class FakeGenerator(AttachingGenerator):
     """A deterministic simulated rig.
 
     Attributes:
@@ -129,25 +129,19 @@ class FakeGenerator:
     specs: list[TrialSpec] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self._ports = AttachedPorts()
+        super().__init__()
         self._random = random.Random(self.seed)  # noqa: S311 - simulation, not cryptography
 
     def info(self) -> GeneratorInfo:
         return GeneratorInfo("fake", "1", f"simulated DUT of {self.capacity_fps:g} pps", ())
 
-    def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        self._ports.attach(ports)
-
-    def detach(self, names: Sequence[str]) -> None:
-        self._ports.detach(names)
-
     def wait_links_up(self, deadline_s: float) -> None:
-        self._ports.check_open()
+        self.check_open()
         if deadline_s <= 0:
             raise ConfigError(f"the deadline must be above 0 s, not {deadline_s}")
 
     def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:  # noqa: ARG002 - nothing to learn
-        self._ports.check_open()
+        self.check_open()
         check_directions(self._ports, directions, to_many=True)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
@@ -187,11 +181,8 @@ class FakeGenerator:
         self._accept(spec)
         return FakeTrial(self, spec, interval_s)
 
-    def close(self) -> None:
-        self._ports.close()
-
     def _accept(self, spec: TrialSpec) -> None:
-        self._ports.check_open()
+        self.check_open()
         check_spec(self._ports, spec, to_many=True)
         if len({direction.tx for direction in spec.directions}) < len(spec.directions):
             streams(spec.traffic, spec.directions, self._ports, spec.load_fps, frames_of(spec))  # refuses one address
@@ -270,7 +261,7 @@ class FakeGenerator:
 
 
 @dataclass
-class FakeStreams:
+class FakeStreams(StreamEngine):
     """A simulated StreamEngine.
 
     Attributes:

@@ -38,7 +38,7 @@ from pytest_nfvperf.model.measure.streams import (
     Way,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
 
 _PORTS = range(5201, 5265)
 _STRETCH_RATIO = 0.05
@@ -230,8 +230,8 @@ class _Snapshot:
         )
 
 
-class Iperf3Engine:
-    """Fulfils ports.streams.StreamEngine.
+class Iperf3Engine(StreamEngine):
+    """iperf3 as a StreamEngine.
 
     Call it from the main thread: its processes are killed when the thread that started them ends.
     """

@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
+from pytest_nfvperf.adapters.generators.checks import AttachingGenerator, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import (
     frames_of,
     program_of,
@@ -118,23 +118,19 @@ def frames_until_repeat(traffic: Traffic) -> int:
     return math.lcm(source.combinations, max(1, sum(frames for _, frames in source.frame_sizes)))
 
 
-class PacketSocketGenerator:
-    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
+class PacketSocketGenerator(AttachingGenerator):
+    """Frames by packet sockets, as a Generator.
 
     A port's device is ``net_af_packet,iface=NAME``, a kernel interface of the namespace that we run in.
     ``instruction_ns``: virtual time of one instruction.
     """
 
     def __init__(self, instruction_ns: int) -> None:
-        self._instruction_ns = instruction_ns
-        self._ports = AttachedPorts()
-
-    @property
-    def instruction_ns(self) -> int:
-        return self._instruction_ns
+        super().__init__()
+        self.instruction_ns = instruction_ns
 
     def info(self) -> GeneratorInfo:
-        detail = f"frames by packet sockets, in bursts; {self._instruction_ns} ns of virtual time an instruction"
+        detail = f"frames by packet sockets, in bursts; {self.instruction_ns} ns of virtual time an instruction"
         return GeneratorInfo(ENGINE, platform.release(), detail, (0,))
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
@@ -144,13 +140,10 @@ class PacketSocketGenerator:
                 raise ConfigError(f"port {port.name!r} is a {port.role}: in virtual time there are endpoints only")
             if not (_INTERFACES / _interface(port)).exists():
                 raise ConfigError(f"port {port.name!r}: there is no interface {_interface(port)!r} here")
-        self._ports.attach(ports)
-
-    def detach(self, names: Sequence[str]) -> None:
-        self._ports.detach(names)
+        super().attach(ports)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        self._ports.check_open()
+        self.check_open()
 
         def down() -> str:
             return ", ".join(name for name, port in self._ports.items() if not _has_carrier(_interface(port)))
@@ -159,7 +152,7 @@ class PacketSocketGenerator:
 
     def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send a few frames in each direction: bridges learn the MACs, and flows are set up."""
-        self._ports.check_open()
+        self.check_open()
         check_directions(self._ports, directions)
         for each in classes_of(traffic):
             one_flow = replace(each.traffic, flows=1)
@@ -177,7 +170,7 @@ class PacketSocketGenerator:
 
         ConfigError if it cannot make such frames, or a port is not attached. GeneratorError if the kernel took none.
         """
-        self._ports.check_open()
+        self.check_open()
         check_spec(self._ports, spec)
         check_countable(spec.traffic)
         sent = spec.streams(frames_of(spec))
@@ -200,9 +193,6 @@ class PacketSocketGenerator:
             if count.foreign
         )
         return TrialResult(spec, counts, RigHealth(), invalid, classes=classes), tuple(bursts)
-
-    def close(self) -> None:
-        self._ports.close()
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -156,7 +155,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Iperf2Engine:
-    """Fulfils ports.connect_engine.ConnectEngine; errors of ProgramPair."""
+    """``run`` is a ports.streams.MakeConnects; errors of ProgramPair."""
 
     def __init__(self, journal: Journal) -> None:
         self._pair = ProgramPair(journal, "iperf", "connects")
@@ -187,19 +186,19 @@ class Iperf2Engine:
                 options = ["-c", server.address, "-p", str(listener.port), *family, *until, "--enhanced"]
                 process = self._pair.start("client", options, spec.client_cpus)
                 self._pair.wait_client(process, _stalls())
-                report = read_report(process.log.read_text(encoding="utf-8", errors="replace"))
+                times, mean_ns, failed = read_report(process.log.read_text(encoding="utf-8", errors="replace"))
                 wait_until(  # the listener may be behind the client by its queue
-                    lambda: listener.accepted >= report.times.total,
-                    f"the listener to take over {report.times.total} connections",
+                    lambda: listener.accepted >= times.total,
+                    f"the listener to take over {times.total} connections",
                     _ACCEPT_DEADLINE_S,
                     last_seen=lambda: str(listener.accepted),
                 )
             _check_overflows(server, overflows)
         return ConnectResult(
             spec,
-            report.times,
-            report.mean_ns,
-            report.failed,
+            times,
+            mean_ns,
+            failed,
             listener.accepted,
             listener.elapsed_ns,
             self._pair.version,
@@ -250,17 +249,12 @@ def _check_overflows(server: StreamEnd, before: int | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectReport:
-    """Times of connects that succeeded, their mean, and how many failed."""
+def read_report(text: str) -> tuple[Histogram, float, int]:
+    """What a client with ``--connect-only --enhanced`` reports; GeneratorError without a connection or a summary.
 
-    times: Histogram
-    mean_ns: float
-    failed: int
-
-
-def read_report(text: str) -> ConnectReport:
-    """The report of a client with ``--connect-only --enhanced``; GeneratorError without a connection or a summary."""
+    Returns:
+        Times of connects that succeeded, their mean in ns, and how many failed.
+    """
     steps = Counter(int(whole) * 100 + int(hundredths) for whole, hundredths in _TIME.findall(text))
     summary = _SUMMARY.search(text)
     if not steps or summary is None:
@@ -268,7 +262,7 @@ def read_report(text: str) -> ConnectReport:
         raise GeneratorError(f"iperf {why}", evidence={"iperf": "\n".join(text.splitlines()[-_SHOWN_LINES:])})
     low, mean, high = (float(ms) * 1e6 for ms in summary.groups()[:3])
     counts = tuple((step * _STEP_NS, count) for step, count in sorted(steps.items()))
-    return ConnectReport(Histogram(counts, round(low), round(high), _EXACT_DIGITS), mean, len(_FAILED.findall(text)))
+    return Histogram(counts, round(low), round(high), _EXACT_DIGITS), mean, len(_FAILED.findall(text))
 
 
 class Listener:
@@ -356,7 +350,7 @@ _KEPT_DIGITS = 3
 
 
 class SockperfEngine:
-    """Fulfils ports.request_engine.RequestEngine; errors of ProgramPair."""
+    """``run`` is a ports.streams.SendRequests; errors of ProgramPair."""
 
     def __init__(self, journal: Journal) -> None:
         self._pair = ProgramPair(journal, "sockperf", "requests")

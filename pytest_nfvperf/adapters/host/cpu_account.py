@@ -37,6 +37,7 @@ from typing import NamedTuple
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged
+from pytest_nfvperf.ports.machine import CpuAccounting
 
 _DEADLINE_NS = 40_000_000
 """A few ticks of 4 or 10 ms; on a CPU without ticks (nohz_full) none is seen."""
@@ -233,9 +234,7 @@ def cpu_accountant(proc: Path = Path("/proc")) -> CpuAccountant | None:
     return CpuAccountant(proc) if (proc / "self/schedstat").is_file() else None
 
 
-class CpuAccountant:
-    """Fulfils ports.machine.CpuAccounting."""
-
+class CpuAccountant(CpuAccounting):
     def __init__(self, proc: Path = Path("/proc"), now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._proc = proc
         self._now_ns = now_ns

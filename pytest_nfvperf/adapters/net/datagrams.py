@@ -24,25 +24,23 @@ _TIME = struct.Struct("=q")
 _POLL_S = 0.1
 
 
-class Datagrams:
-    """A ports.streams.Reachability."""
-
-    @contextmanager
-    def watch(self, client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
-        with _bound_socket(server) as receiver, _bound_socket(client) as sender:
-            receiver.settimeout(_POLL_S)
-            with _explained(client, address := receiver.getsockname()):
-                sender.connect(address)
-            watch = _Watch(sender, receiver)
-            threads = [threading.Thread(target=work, daemon=True) for work in (watch.send, watch.receive)]
+@contextmanager
+def watch_datagrams(client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
+    """A ports.streams.WatchPath."""
+    with _bound_socket(server) as receiver, _bound_socket(client) as sender:
+        receiver.settimeout(_POLL_S)
+        with _explained(client, address := receiver.getsockname()):
+            sender.connect(address)
+        watch = _Watch(sender, receiver)
+        threads = [threading.Thread(target=work, daemon=True) for work in (watch.send, watch.receive)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield watch
+        finally:
+            watch.stop.set()
             for thread in threads:
-                thread.start()
-            try:
-                yield watch
-            finally:
-                watch.stop.set()
-                for thread in threads:
-                    thread.join()
+                thread.join()
 
 
 class _Watch:

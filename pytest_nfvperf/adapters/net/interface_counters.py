@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Raw
 from pytest_nfvperf.adapters.net.threads import enter
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
-from pytest_nfvperf.ports.datapath import LinkOutage
+from pytest_nfvperf.ports.datapath import Collector, LinkOutage
 
 SOURCE = "links"
 LOSSES = "link_losses"
@@ -199,8 +199,10 @@ class LinkWatch:
         return replace(outage, restored_ns=now_ns) if ends else outage
 
 
-class LinkCollector:
+class LinkCollector(Collector):
     """Losses of link of every veth port, and of a lab's: a lost link makes a trial invalid. Source "links"."""
+
+    source = SOURCE
 
     def __init__(
         self, losses: Callable[[], Sequence[Mapping[str, int]]], watches: Callable[[], Sequence[LinkWatch]] = tuple
@@ -215,7 +217,7 @@ class LinkCollector:
             losses.update(counted)
         losses.update(outage.port for outage in self._all_outages())
         counters = {f"{port}.{LOSSES}": count for port, count in losses.items()}
-        return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def outages(self, since_ns: int) -> tuple[LinkOutage, ...]:
         return tuple(each for each in self._all_outages() if each.restored_ns is None or each.restored_ns >= since_ns)

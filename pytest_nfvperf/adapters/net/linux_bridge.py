@@ -25,7 +25,7 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut
 from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
-from pytest_nfvperf.ports.datapath import Attachment, Collector
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath
 
 SOURCE = "linux-bridge"
 KIND = "linux-bridge"
@@ -104,7 +104,7 @@ def vlan_entries(vlan: Vlan) -> list[tuple[int, int]]:
     return entries
 
 
-class BuiltBridgeTopology:
+class BuiltBridgeTopology(BuiltTopology):
     """A live topology of Linux bridges in a namespace of its own. Owns its teardown."""
 
     def __init__(self, journal: Journal, name: str, topology: Topology) -> None:
@@ -170,19 +170,14 @@ class BuiltBridgeTopology:
         named += [(end, link.vlan) for link in topology.veths for end in (link.port_a, link.port_b)]
         return {name: vlan for name, vlan in named if vlan is not None}
 
-    def attachments(self) -> tuple[Attachment, ...]:
-        return tuple(Attachment(port.name, self._devices[port.name]) for port in self.topology.ports)
+    def attachments(self) -> Mapping[str, str | None]:
+        return {port.name: self._devices[port.name] for port in self.topology.ports}
 
-    def netns(self, namespace: str) -> str:
-        if namespace not in {spec.name for spec in self.topology.namespaces}:
-            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+    def made_namespace(self, namespace: str) -> str:
         return self._cabling.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
         return self._cabling.firewall()
-
-    def not_offloaded(self) -> str | None:
-        return "a Linux bridge has no flows that a NIC could take"
 
     def wait_ready(self, deadline_s: float) -> None:
         self._cabling.wait_running(self.topology.name, deadline_s)
@@ -212,8 +207,10 @@ class BuiltBridgeTopology:
             self._cabling.close()
 
 
-class BridgeCollector:
+class BridgeCollector(Collector):
     """The kernel's ``<port>.rx_packets`` ... of every port; rx counts frames into the bridge. Source "linux-bridge"."""
+
+    source = SOURCE
 
     def __init__(self, topologies: Callable[[], Sequence[BuiltBridgeTopology]]) -> None:
         self._topologies = topologies
@@ -234,7 +231,7 @@ class BridgeCollector:
         return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
 
 
-class BridgeDatapath:
+class BridgeDatapath(Datapath):
     """The Linux bridge as a ports.Datapath: bridges and veth pairs, each topology in a namespace of its own."""
 
     def __init__(self, journal: Journal, dut: Dut = TESTBED_DUT, *, name: str = "bridge") -> None:
@@ -281,9 +278,6 @@ class BridgeDatapath:
     def check_alive(self) -> None:
         for built in self._live_topologies():
             built.check()
-
-    def logs(self) -> Mapping[str, str]:
-        return {}
 
     def remove_topologies(self) -> None:
         for built in reversed(self._live_topologies()):

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Protocol
 
 from pyroute2 import netns
 
@@ -143,42 +142,26 @@ class NamespacePlan:
     ipv6: bool = False
 
 
-class Home(Protocol):
-    """A datapath's namespace: the run's own, or somebody else's."""
+class Home:
+    """A datapath's namespace. By itself somebody else's: the run changes only what it has made there.
 
-    @property
-    def name(self) -> str: ...
+    ``journaled``: links in it must be journaled, because the run does not remove the namespace.
+    """
 
-    @property
-    def path(self) -> Path: ...
+    journaled = True
 
-    @property
-    def journaled(self) -> bool:
-        """True if links in it must be journaled, because the run does not remove the namespace."""
-        ...
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
 
     def close(self) -> None:
         """Remove it if the run owns it."""
-        ...
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignNamespace:
-    """Somebody else's namespace: the run changes only what it has made there."""
-
-    name: str
-    path: Path
-    journaled: bool = True
-
-    def close(self) -> None:
-        """Do nothing: it stays."""
-
-
-class LiveNamespace:
+class LiveNamespace(Home):
     """A namespace of the run under /run/netns (ip-netns(8)), with loopback up. ``close()`` removes it and its links."""
 
     journaled = False
-    name: str
     _journal: Journal
     _entry: Entry
     _inode: int | None
@@ -192,10 +175,6 @@ class LiveNamespace:
         namespaces = [cls.__new__(cls) for _ in plans]
         _make_all(journal, namespaces, plans)
         return namespaces
-
-    @property
-    def path(self) -> Path:
-        return NETNS_DIRECTORY / self.name
 
     def run(self, argv: list[str], *, deadline_s: float = 10.0) -> str:
         """Run a short command inside and return its standard output; TestbedError if it fails."""
@@ -228,7 +207,8 @@ class LiveNamespace:
 def _make_all(journal: Journal, namespaces: Sequence[LiveNamespace], plans: Sequence[NamespacePlan]) -> None:
     entries = journal.note_all(Kind.NETNS, [journal.name(plan.role) for plan in plans])
     for namespace, entry in zip(namespaces, entries, strict=True):
-        namespace.name, namespace._journal, namespace._entry, namespace._inode = entry.name, journal, entry, None
+        Home.__init__(namespace, entry.name, NETNS_DIRECTORY / entry.name)
+        namespace._journal, namespace._entry, namespace._inode = journal, entry, None
 
     def make_each() -> None:
         # One thread for all, which also sets what must precede interfaces: a process for each would cost 5 ms.

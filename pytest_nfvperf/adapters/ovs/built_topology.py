@@ -9,13 +9,13 @@ import resource
 import socket
 import threading
 import time
+from abc import abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import ovs.db.idl
 
@@ -38,6 +38,7 @@ from pytest_nfvperf.adapters.ovs.openflow import (
 )
 from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, value_of
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.rows import (
     flow_outputs,
     insert_bridges,
@@ -48,13 +49,12 @@ from pytest_nfvperf.adapters.ovs.rows import (
     port_text,
     replace_mirrors,
 )
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
-from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
+from pytest_nfvperf.ports.datapath import BuiltTopology
 
 _MOST_PATCHES = 64
 """MAX_DEPTH of ofproto/ofproto-dpif-xlate.c, OVS 2.5 to 4.0: a frame that crosses more is dropped silently."""
@@ -91,26 +91,27 @@ def _set_admin_state(interface: str, *, up: bool) -> None:
         netlink.send([change(index=socket.if_nametoindex(interface), name=interface)])
 
 
-class BuiltNode(BuiltTopology, Protocol):
-    """One node's part of a topology, on this machine or another. It owns its teardown."""
+class BuiltNode(BuiltTopology):
+    """A topology on one OVS, or one node's part of it, on this machine or another."""
 
+    @abstractmethod
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
 
-    def note_sources(self, macs: Sequence[str]) -> None: ...
+    @abstractmethod
+    def offload_share(self) -> OffloadShare:
+        """The flows of the datapath now; TestbedError when it does not answer."""
 
-    def sources(self) -> Mapping[str, tuple[str, ...]]: ...
-
+    @abstractmethod
     def mac_of(self, bridge: str) -> str:
         """The MAC address of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
 
+    @abstractmethod
     def set_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
 
+    @abstractmethod
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Replace a bridge's flows, all at once, by these in ovs-ofctl(8)'s words; TestbedError with its message."""
-
-    def ovs(self, program: str, *arguments: str) -> str:
-        """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses."""
 
 
 def noted_sources(dump_flows: str) -> Iterator[tuple[str, int]]:
@@ -241,7 +242,7 @@ class VhostConnector:
             self._thread.join()
 
 
-class BuiltOvsTopology:
+class BuiltOvsTopology(BuiltNode):
     """A live topology on an OVS, ours or the system's. It is one OVSDB transaction, flows, and their teardown."""
 
     def __init__(self, instance: RunningOvs, port_maker: PortMaker, topology: Topology) -> None:
@@ -306,9 +307,8 @@ class BuiltOvsTopology:
         parts = len(self.topology.bridges) + len(all_ports(self.topology))
         return _APPLY_DEADLINE_S + _APPLY_DEADLINE_EACH_S * parts
 
-    def attachments(self) -> tuple[Attachment, ...]:
-        ports = [Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports]
-        return (*ports, *self._port_maker.hosts)
+    def attachments(self) -> Mapping[str, str | None]:
+        return {port.name: self._wired[port.name].device for port in self.topology.ports} | self._port_maker.hosts
 
     def interface_names(self) -> dict[str, str]:
         return {one.interface: name for name, wired in self._wired.items() for one in wired.interfaces}
@@ -318,9 +318,7 @@ class BuiltOvsTopology:
         named = ((one, name) for name, wired in self._wired.items() for one in wired.interfaces)
         return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _KERNEL_TYPES}
 
-    def netns(self, namespace: str) -> str:
-        if namespace not in {spec.name for spec in self.topology.namespaces}:
-            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+    def made_namespace(self, namespace: str) -> str:
         return self._port_maker.cabling.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
@@ -353,14 +351,13 @@ class BuiltOvsTopology:
             for each in wired.interfaces  # a bond has several numbers
         }
 
-    def note_sources(self, macs: Sequence[str]) -> None:
-        """From now on note at which ports frames from these MAC addresses arrive, and forward no frame at all."""
+    def note_sources(self, macs: Sequence[str]) -> bool:
         flows = [_NOTE_SOURCE.format(mac=mac) for mac in macs]
         for bridge in self.topology.bridges:
             self._openflow.replace_flows(bridge, flows)
+        return True
 
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """Every port at which frames of a MAC address arrived since ``note_sources``, by address."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for bridge in self.topology.bridges:
             names = self.port_names(bridge)

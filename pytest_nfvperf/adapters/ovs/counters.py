@@ -17,11 +17,12 @@ from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.offload import FlowCounter
 from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
+from pytest_nfvperf.ports.datapath import Collector
 
 # Counters that give the reason of a drop, and the versions of OVS that have them.
 #
@@ -342,7 +343,7 @@ def _custom_counters(prop: bytes) -> Iterator[tuple[str, int]]:
             yield name, value
 
 
-class OvsCollector:
+class OvsCollector(Collector):
     """Counters of one OVS, read in a few milliseconds. Source "ovs".
 
     ===============================  ==================================================================
@@ -367,6 +368,8 @@ class OvsCollector:
     last second of a trial may be missing: ``settled`` waits for it.
     """
 
+    source = "ovs"
+
     def __init__(self, instance: RunningOvs, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
         self._instance = instance
         self._topologies = topologies
@@ -380,7 +383,7 @@ class OvsCollector:
             counters.update(self._ports(built))
         if self._instance.options.other_config.get("hw-offload") == "true":
             counters.update(self._flow_counter.read())
-        return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def sample(self) -> dict[str, int]:
         """What costs little: all but the counters that list a bridge's meters and flows, or the datapath's flows.
@@ -437,7 +440,7 @@ class OvsCollector:
             )
         return cycles
 
-    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+    def settled(self, before: CounterSnapshot, after: CounterSnapshot, missing: int) -> CounterSnapshot:  # noqa: ARG002
         """A snapshot whose drop counters explain ``missing`` frames since ``before``, or have settled.
 
         Takes up to 1.1 s: PMDs publish their counters once a second, and OVS shows no state to wait on. A PMD that the

@@ -31,12 +31,15 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
+from pytest_nfvperf.ports.datapath import Collector
 
 _SOURCE = "kernel"
 
 
-class KernelCollector:
+class KernelCollector(Collector):
     """Counters of all deployed topologies' kernel interfaces, in every namespace where one has an end."""
+
+    source = _SOURCE
 
     def __init__(self, home: Path, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
         """``home``: the file of the namespace that OVS runs in."""
@@ -66,14 +69,14 @@ class KernelCollector:
                     counters |= {
                         f"{prefix}.ring_drops": drops[name] for name, prefix in prefixes.items() if name in drops
                     }
-            for one in built.attachments():
-                dropped = f"{one.port}.far.rx_dropped"
+            for port, device in built.attachments().items():
+                dropped = f"{port}.far.rx_dropped"
                 # A veth read by AF_XDP hands nothing to the stack: it drops only what it could not redirect.
-                if str(one.device).startswith("net_af_xdp") and dropped in counters:
-                    counters[f"{one.port}.far.xdp_drops"] = counters[dropped]
+                if str(device).startswith("net_af_xdp") and dropped in counters:
+                    counters[f"{port}.far.xdp_drops"] = counters[dropped]
         if counters:
             counters |= {f"softnet.{name}": value for name, value in read_softnet().items()}
-        return CounterSnapshot(_SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def _interfaces(self, built: BuiltOvsTopology) -> Mapping[Path, Mapping[str, str]]:
         """Prefixes of counters by interface, by the file of the namespace."""
@@ -81,9 +84,9 @@ class KernelCollector:
         if not local:
             return {}
         far = {
-            interface_of(one.device): f"{one.port}.far"
-            for one in built.attachments()
-            if one.device is not None and "iface=" in one.device and one.port in local.values()
+            interface_of(device): f"{port}.far"
+            for port, device in built.attachments().items()
+            if device is not None and "iface=" in device and port in local.values()
         }
         prefixes: defaultdict[Path, dict[str, str]] = defaultdict(dict, {self._home: dict(local)})
         prefixes[OWN_NAMESPACE].update(far)  # OVS may run in our own namespace

@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.net.ends import End, MovedInterface, VethPair
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
-from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, RunningOvs
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd

@@ -8,20 +8,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
-from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, locate
-from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, UplinkEnd, Uplinks
-from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, lacks, locate
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, UplinkEnd, Uplinks
+from pytest_nfvperf.adapters.ovs.ovs_datapath import NodeOvs, OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
+from pytest_nfvperf.adapters.ovs.sampler import PmdSchedCollector
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
-from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, run_all
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare, share_of_nodes
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, off_node, on_node
@@ -42,19 +43,7 @@ from pytest_nfvperf.model.testbed.testbed import (
 )
 from pytest_nfvperf.model.topology.links import overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
-from pytest_nfvperf.ports.datapath import (
-    Attachment,
-    Collector,
-    Datapath,
-    Freezing,
-    KnowsOutages,
-    KnowsPollers,
-    LinkOutage,
-    Offloading,
-    Settling,
-)
-from pytest_nfvperf.ports.generator import KnowsForwardingThread
-from pytest_nfvperf.ports.machine import HasProcesses
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, LinkOutage
 
 _SHARED_SLEEP_US = 20
 """The longest sleep of an idle PMD where nodes share a CPU. A PMD that never sleeps keeps the CPU until the kernel
@@ -63,68 +52,62 @@ takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile.""
 _RUN_NS_OF_CPU = re.compile(r"pmd-sched\.c\d+\.run_ns")
 
 
-class NodeOvs(Datapath, Freezing, HasProcesses, Protocol):
-    """The OVS of one node: an OvsDatapath on this machine; on another one a proxy that asks over ssh."""
-
-    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltNode: ...
-
-
-class NodeHosts(Protocol):
-    """Other machines that host nodes of a testbed; there may be none."""
+class NodeHosts:
+    """Other machines that host nodes of a testbed. By itself there are none."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """The fingerprint of each machine, by node; ConfigError if one differs from the testbed file."""
+        return {}
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
         """The fingerprint of another machine's node; UnavailableError if we cannot reach it."""
+        raise UnavailableError(f"node {node.name!r} is on no machine that can be reached")
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        """ConfigError if a machine cannot be reached, or lacks something."""
 
-    def lacks(self, topology: Topology) -> str | None:
+    def lacks(self, topology: Topology) -> str | None:  # noqa: ARG002 - none is elsewhere
         """Return the part of a topology that would have to be on another machine and cannot; None if all can."""
+        return None
 
-    def start(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
+    def start(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:  # noqa: ARG002
         """Start a node's OVS. ``testbed``: as the node sees it. ``name``: of the instance. TestbedError if it fails."""
+        raise TestbedError(f"node {node.name!r} is on another machine, and the testbed has none")
 
 
 NODE_HOSTS = Point[Callable[[Testbed], NodeHosts]]("node hosts")
 """The feature that reaches nodes on other machines."""
 
 
-class BuiltNodes:
+class BuiltNodes(BuiltTopology):
     """A live topology on several OVS, one per node, joined by underlays. Owns its teardown."""
 
     def __init__(self, topology: Topology, built: Mapping[str, BuiltNode]) -> None:
         self.topology = topology
         self._built = dict(built)
         self._node_of = node_of_bridge(topology)
-        # An ability is recognized by its method, so it must be absent where a node lacks it.
-        if all(isinstance(node, Offloading) for node in self._built.values()):
-            self.offload_share = self._offload_share
 
     def node(self, name: str) -> BuiltNode:
         return self._built[name]
 
-    def attachments(self) -> tuple[Attachment, ...]:
-        attachments = {each.port: each for built in self._built.values() for each in built.attachments()}
+    def attachments(self) -> Mapping[str, str | None]:
+        devices = {port: device for built in self._built.values() for port, device in built.attachments().items()}
         names = [*(port.name for port in self.topology.ports), *(behind.label for behind in self.topology.behind)]
-        return tuple(attachments[name] for name in names if name in attachments)
+        return {name: devices[name] for name in names if name in devices}
 
-    def netns(self, namespace: str) -> str:
-        for built in self._built.values():
-            if namespace in {spec.name for spec in built.topology.namespaces}:
-                return built.netns(namespace)
-        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+    def made_namespace(self, namespace: str) -> str:
+        names = {spec.name: built for built in self._built.values() for spec in built.topology.namespaces}
+        return names[namespace].netns(namespace)
 
     def ovs(self, program: str, *arguments: str) -> str:
         """On the node of the first bridge that the arguments name; without one on the first node."""
         nodes = (self._node_of[one] for one in arguments if one in self._node_of)
         return self._built[next(nodes, next(iter(self._built)))].ovs(program, *arguments)
 
-    def note_sources(self, macs: Sequence[str]) -> None:
-        for built in self._built.values():
-            built.note_sources(macs)
+    def note_sources(self, macs: Sequence[str]) -> bool:
+        noted = [built.note_sources(macs) for built in self._built.values()]
+        return all(noted)
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
@@ -143,11 +126,11 @@ class BuiltNodes:
                 return f"{node}: {why}"
         return None
 
-    def _offload_share(self) -> OffloadShare:
+    def offload_share(self) -> OffloadShare:
         shares = {}
         for node, built in self._built.items():
             with of_node(node):
-                shares[node] = cast("Offloading", built).offload_share()
+                shares[node] = built.offload_share()
         return share_of_nodes(shares)
 
     def wait_ready(self, deadline_s: float) -> None:
@@ -184,54 +167,36 @@ def of_node(node: str) -> Iterator[None]:
         raise TestbedError(f"node {node}: {error.message}", evidence=error.evidence) from error
 
 
-class NodeCollector:
+class NodeCollector(Collector):
     """A source of one node, renamed to "node1.ovs". ``ports``: returns the names of the ports of all nodes."""
 
     def __init__(self, node: str, source: Collector, ports: Callable[[], Collection[str]]) -> None:
-        self.node = node
-        self._source = source
+        self.source = f"{node}.{source.source}"
+        self._node = node
+        self._collector = source
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        with of_node(self.node):
-            return self.rename(self._source.snapshot())
+        with of_node(self._node):
+            return self._rename(self._collector.snapshot())
 
-    def rename(self, snapshot: CounterSnapshot) -> CounterSnapshot:
-        return on_node(snapshot, self.node, self._ports())
+    def _rename(self, snapshot: CounterSnapshot) -> CounterSnapshot:
+        return on_node(snapshot, self._node, self._ports())
+
+    def settled(self, before: CounterSnapshot, after: CounterSnapshot, missing: int) -> CounterSnapshot:
+        before, after = (off_node(each, self._node) for each in (before, after))
+        with of_node(self._node):
+            return self._rename(self._collector.settled(before, after, missing))
 
     def outages(self, since_ns: int) -> tuple[LinkOutage, ...]:
-        return self._source.outages(since_ns) if isinstance(self._source, KnowsOutages) else ()
+        return self._collector.outages(since_ns)
 
     def forwarding_ns(self) -> int | None:
-        with of_node(self.node):
-            return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
+        with of_node(self._node):
+            return self._collector.forwarding_ns()
 
 
-class SettlingNodeCollector:
-    """A NodeCollector of a source that has counters which settle late."""
-
-    def __init__(self, collector: NodeCollector, source: Settling) -> None:
-        self._collector = collector
-        self._source = source
-        self.snapshot, self.forwarding_ns = collector.snapshot, collector.forwarding_ns
-
-    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        node = self._collector.node
-        with of_node(node):
-            return self._collector.rename(self._source.settled(off_node(before, node), missing))
-
-
-def node_collector(node: str, source: Collector, ports: Callable[[], Collection[str]]) -> Collector:
-    collector = NodeCollector(node, source, ports)
-    return SettlingNodeCollector(collector, source) if isinstance(source, Settling) else collector
-
-
-@runtime_checkable
-class Sched(Collector, KnowsPollers, Protocol):
-    """The scheduling of one node's PMD threads. Nobody can watch threads of another machine from here."""
-
-
-class NodesSched:
+class NodesSched(Collector):
     """The scheduling of all nodes' PMD threads, in one source "pmd-sched".
 
     Nodes that share CPUs wait for each other and for the process that shortens their turns. That is planned, and no
@@ -240,7 +205,7 @@ class NodesSched:
 
     def __init__(
         self,
-        nodes: Mapping[str, Sched],
+        nodes: Mapping[str, Collector],
         here: Collection[str],
         turns_run_ns: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
@@ -249,6 +214,7 @@ class NodesSched:
         ``turns_run_ns``: of nodes that share CPUs, run time of the process that shortens their turns, by CPU, in ns
         (``ShortTurns``). Their threads are not watched.
         """
+        self.source = PmdSchedCollector.source
         self._nodes = dict(nodes)
         self._here = frozenset(here)
         self._turns_run_ns = turns_run_ns
@@ -274,10 +240,10 @@ class NodesSched:
                 companions_ns += sum(other.get(name, 0) for name in own if _RUN_NS_OF_CPU.fullmatch(name))
         if companions_ns:
             counters["pmd-sched.beside_run_ns"] = companions_ns
-        return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
 
 
-class NodesDatapath:
+class NodesDatapath(Datapath):
     """Several private OVS as one ports.Datapath: each is a node, and underlays join them."""
 
     def __init__(self, nodes: Mapping[str, NodeOvs], cpus: NodeCpus, testbed: Testbed, turns: ShortTurns) -> None:
@@ -286,23 +252,6 @@ class NodesDatapath:
         self._turns = turns
         self._testbed = testbed
         self._built: BuiltNodes | None = None
-
-    @staticmethod
-    def lacks(testbed: Testbed, dut: Dut) -> str | None:
-        if testbed.ovs.instance == "system":
-            return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
-        if unknown := unknown_node(testbed, dut):
-            return unknown
-        for node in dut.nodes:
-            own = dut_of_node(testbed, dut, node)
-            kind = own.kind or testbed.ovs.datapath
-            if kind not in DATAPATHS:
-                return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
-            # other machines were checked when the run began
-            missing = OvsDatapath.lacks(testbed, own) if node_spec(testbed, node).host is None else None
-            if missing:
-                return missing
-        return None
 
     @staticmethod
     def start(
@@ -323,7 +272,7 @@ class NodesDatapath:
         Raises:
             TestbedError: one did not start; those that did are stopped.
         """
-        missing = NodesDatapath.lacks(testbed, dut)
+        missing = lacks_nodes(testbed, dut)
         if missing is not None:
             raise TestbedError(missing)
         here = [node for node in dut.nodes if node_spec(testbed, node).host is None]
@@ -333,8 +282,8 @@ class NodesDatapath:
             for node in dut.nodes:
                 spec, bed = node_spec(testbed, node), node_testbed(testbed, node)
                 own = dut_of_node(testbed, dut, node)
-                if spec.host is not None and hosts is not None:
-                    started[node] = hosts.start(journal, spec, bed, own, f"{name}-{node}")
+                if spec.host is not None:
+                    started[node] = (hosts or NodeHosts()).start(journal, spec, bed, own, f"{name}-{node}")
                     continue
                 started[node] = OvsDatapath.start(
                     replace(bed, cpus=replace(bed.cpus, pmd=cpus.of(node))),
@@ -413,13 +362,13 @@ class NodesDatapath:
 
     def collectors(self) -> tuple[Collector, ...]:
         own: list[Collector] = []
-        sched: dict[str, Sched] = {}
+        sched: dict[str, Collector] = {}
         for node, datapath in self._nodes.items():
             for collector in datapath.collectors():
-                if isinstance(collector, Sched):
+                if collector.source == PmdSchedCollector.source:
                     sched[node] = collector
                 else:
-                    own.append(node_collector(node, collector, self._ports))
+                    own.append(NodeCollector(node, collector, self._ports))
         here = [node for node, _ in self._cpus.pmd]
         return (*own, NodesSched(sched, here, self._turns.run_ns if self._cpus.shared else None))
 
@@ -439,10 +388,10 @@ class NodesDatapath:
             f"{node}/{name}": text for node, datapath in self._nodes.items() for name, text in datapath.logs().items()
         }
 
-    def freeze(self) -> None:
+    def freeze(self) -> bool:
         self._turns.freeze()
-        for datapath in self._nodes.values():
-            datapath.freeze()
+        frozen = [datapath.freeze() for datapath in self._nodes.values()]
+        return all(frozen)
 
     def thaw(self) -> None:
         for datapath in self._nodes.values():
@@ -451,6 +400,24 @@ class NodesDatapath:
 
     def close(self) -> None:
         run_all((self._turns.close, partial(_close_all, self._nodes.values())))
+
+
+def lacks_nodes(testbed: Testbed, dut: Dut) -> str | None:
+    """What this machine lacks for a DUT's nodes, and what to do; None if it has all."""
+    if testbed.ovs.instance == "system":
+        return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
+    if unknown := unknown_node(testbed, dut):
+        return unknown
+    for node in dut.nodes:
+        own = dut_of_node(testbed, dut, node)
+        kind = own.kind or testbed.ovs.datapath
+        if kind not in DATAPATHS:
+            return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
+        # other machines were checked when the run began
+        missing = lacks(testbed, own) if node_spec(testbed, node).host is None else None
+        if missing:
+            return missing
+    return None
 
 
 def check_node_programs(testbed: Testbed) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError, Unixctl
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.model.measure.hw_offload import DatapathFlow, FlowPlace, OffloadShare, offload_share
 from pytest_nfvperf.model.sla.rules import flow_fields
 

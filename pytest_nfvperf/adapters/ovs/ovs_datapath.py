@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +13,15 @@ from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_h
 from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
-from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode, BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import OvsCollector
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
 from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, Uplinks
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
-from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, Vswitchd
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, RunningOvs, Vswitchd
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSchedCollector
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_system, installation_facts
+from pytest_nfvperf.adapters.ovs.system_ovs import SystemOvs, find_system, installation_facts
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
@@ -28,13 +29,21 @@ from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.datapath import Collector, Sampler
+from pytest_nfvperf.ports.datapath import Collector, Datapath, Sampler
 
 _COUNTED_SLEEP_US = 500
 """The longest sleep of an idle PMD while instructions are counted, which runs everything on one CPU."""
 
 
-class OvsDatapath:
+class NodeOvs(Datapath):
+    """The OVS of one node: an OvsDatapath on this machine; on another one a proxy that asks over ssh."""
+
+    @abstractmethod
+    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltNode:
+        """``uplinks``: where the underlays of a node's topology lead."""
+
+
+class OvsDatapath(NodeOvs):
     """An OVS on which topologies are built: a private one, or the system's."""
 
     def __init__(
@@ -53,8 +62,6 @@ class OvsDatapath:
         self._built: list[BuiltOvsTopology] = []
         self._borrowed = BorrowedInterfaces(journal)
         self.collector = OvsCollector(instance, self._live_topologies)
-
-    lacks = staticmethod(lacks)
 
     @staticmethod
     def start(
@@ -121,10 +128,6 @@ class OvsDatapath:
         return self._info
 
     def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltOvsTopology:
-        """Build in one transaction. Does not wait for links: the generator attaches first.
-
-        ``uplinks``: where the underlays of a node's topology lead.
-        """
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
         cabled = {**topology_cables(self._testbed, topology), **uplinks.cabled}
@@ -171,10 +174,11 @@ class OvsDatapath:
         for built in reversed(self._live_topologies()):
             built.close()
 
-    def freeze(self) -> None:
+    def freeze(self) -> bool:
         """Stop a private vswitchd with its PMDs; the system's OVS keeps running."""
         if isinstance(self.instance, OvsInstance):
             self.instance.freeze()
+        return self.instance.owned
 
     def thaw(self) -> None:
         self.instance.thaw()

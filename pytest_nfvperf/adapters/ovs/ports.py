@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.ovs.nics import (
     refuse_tap_on_kernel,
     set_neighbour,
 )
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
@@ -42,7 +42,6 @@ from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, HostNic, Nic, Offloads, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.datapath import Attachment
 from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 _PREFIXES = {4: 24, 6: 64}
@@ -238,7 +237,7 @@ class PortMaker:
         self._pairs: list[VethPair] = []
         self._moved: list[MovedInterface] = []
         self._devices = VduseDevices(journal)
-        self.hosts: list[Attachment] = []
+        self.hosts: dict[str, str | None] = {}
         self._underlays: dict[Tunnel, OuterPath] = {}
 
     @property
@@ -262,7 +261,7 @@ class PortMaker:
         in_kernel = self._instance.options.datapath_type == "system"
         wired += [_tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: outer_path(topology, tunnel) for tunnel in topology.tunnels}
-        self.hosts = [self._behind(one) for one in topology.behind]
+        self.hosts = {one.label: self._behind(one) for one in topology.behind}
         self._devices.note()
         if self._pairs:
             # A gateway may be reached by an interface that OVS makes later: such namespaces get their routes then.
@@ -332,14 +331,14 @@ class PortMaker:
             wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
-    def _behind(self, one: HostNic) -> Attachment:
+    def _behind(self, one: HostNic) -> str:
         far = self.cabling.name_in_ours()
         namespace = self.cabling.namespace(one.namespace).path
         # The generator needs complete frames as on the wire.
         offloads = Offloads(tso=False, gso=False, tx_checksum=False)
         end = End(one.name, namespace, one.mac, one.addresses, offloads)
         self._pairs.append(VethPair(end, End(far, OWN_NAMESPACE), one.mtu))
-        return Attachment(one.label, f"net_af_packet,iface={far}")
+        return f"net_af_packet,iface={far}"
 
     def _vhost_user(self, port: Port) -> OvsPort:
         # The far end listens and OVS connects, as in the field; ``VhostConnector`` times that. ``dpdkvhostuser`` (OVS

@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pathlib import Path
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
-from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.net.namespaces import Home, LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, RefusedError, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
@@ -140,7 +141,82 @@ class InstanceOptions:
     process: Vswitchd = Vswitchd()
 
 
-class OvsInstance:
+class RunningOvs(ABC):
+    """A running OVS, private or the system's. What only a private one can do is done by default for the system's.
+
+    Attributes:
+        name: unique among the OVS of a run.
+        tag: of the run.
+        owned: only this run has bridges on it.
+        options: its configuration.
+        directory: of this run, where far ends of vhost-user ports listen.
+        ofctl: command line of the ovs-ofctl for its bridges.
+        sockets: directory of its bridges' management sockets.
+    """
+
+    name: str
+    tag: str
+    owned: bool = False
+    options: InstanceOptions
+    directory: Path
+    ofctl: Sequence[str | Path]
+    sockets: Path
+    database: Path
+    ctl: Unixctl
+    db: Ovsdb
+
+    @property
+    @abstractmethod
+    def home(self) -> Home:
+        """The network namespace of vswitchd."""
+
+    @property
+    @abstractmethod
+    def dpdk_version(self) -> str | None:
+        """Of the DPDK that it was built with; None without."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Of vswitchd."""
+
+    @abstractmethod
+    def check_alive(self) -> None:
+        """TestbedError with the exit status and the end of the log if a daemon has ended, or somebody stopped it."""
+
+    @abstractmethod
+    def running(self) -> bool: ...
+
+    @abstractmethod
+    def log_text(self) -> str:
+        """The log of vswitchd since it started; of the system's OVS the end of what it wrote since the run began."""
+
+    @abstractmethod
+    def logs(self) -> dict[str, str]:
+        """The end of each daemon's log, by name."""
+
+    @abstractmethod
+    def close(self, *, keep_namespace: bool = False) -> None:
+        """End a private one; restore the system's. Can be called twice."""
+
+    def problems(self) -> str:
+        """The last warnings and errors of vswitchd."""
+        marks = ("|WARN|", "|ERR|", "|EMER|")
+        return "\n".join([line for line in self.log_text().splitlines() if any(mark in line for mark in marks)][-20:])
+
+    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:  # noqa: B027 - the system has placed it
+        """Pin a private vswitchd's main thread to these CPUs, or to those that it started on."""
+
+    def thaw(self) -> None:  # noqa: B027 - the run never freezes the system's
+        """Continue a private vswitchd that was stopped."""
+
+    def note_bridges(self, bridges: tuple[str, ...]) -> None:  # noqa: B027 - bridges end with a private OVS
+        """Journal bridges before they are made, if they could outlive the run."""
+
+    def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...  # noqa: B027
+
+
+class OvsInstance(RunningOvs):
     """A private OVS: ovsdb-server, ovs-vswitchd, directory, control sockets, namespace. ``close()`` removes them all.
 
     Each has a namespace, because two userspace OVS in one collide on the tap ``ovs-netdev``. DPDK runs with
@@ -149,6 +225,8 @@ class OvsInstance:
     handlers and revalidators stay on the housekeeping CPUs: the processes start with that affinity, and DPDK's control
     threads follow it. With only a mask of its own, DPDK would put them on the other CPUs, which are the PMDs'.
     """
+
+    owned = True
 
     def __init__(self, journal: Journal, binaries: OvsBinaries, options: InstanceOptions, name: str = "ovs") -> None:
         """Start it and wait until it is ready.
@@ -160,10 +238,8 @@ class OvsInstance:
         """
         self.name = name
         self.tag = journal.tag
-        self.owned = True
         self.binaries = binaries
         self.options = options
-        self.dpdk_version = binaries.dpdk_version
         self.directory = self.sockets = journal.directory / name
         self.database = self.directory / "db.sock"
         self.ofctl: Sequence[str | Path] = binaries.command(binaries.ofctl, journal.directory)
@@ -352,13 +428,11 @@ class OvsInstance:
     def pid(self) -> int:
         return self.vswitchd.pid
 
-    def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """Do nothing, as ``forget_bridges``: bridges end with the private OVS."""
-
-    def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...
+    @property
+    def dpdk_version(self) -> str | None:
+        return self.binaries.dpdk_version
 
     def check_alive(self) -> None:
-        """TestbedError with the exit status and the end of the log if a daemon has ended, or somebody stopped it."""
         self.check_running()
         if not self._frozen:
             for process in self._processes:
@@ -378,9 +452,6 @@ class OvsInstance:
 
     def running(self) -> bool:
         return bool(self._processes) and all(process.running() for process in self._processes)
-
-    def problems(self) -> str:
-        return last_warnings(self.log_text())
 
     def log_text(self) -> str:
         return (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace")
@@ -406,11 +477,6 @@ class OvsInstance:
         if self.namespace is not None and not keep_namespace:
             self.namespace.close()
         self._journal.discard(self.directory, self._directory_entry)
-
-
-def last_warnings(log: str) -> str:
-    lines = [line for line in log.splitlines() if any(mark in line for mark in ("|WARN|", "|ERR|", "|EMER|"))]
-    return "\n".join(lines[-20:])
 
 
 def _check_not_stopped(process: ManagedProcess) -> None:

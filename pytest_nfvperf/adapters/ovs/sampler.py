@@ -15,12 +15,12 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns, throttled_ns
 from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
-from pytest_nfvperf.ports.datapath import SamplerReading
+from pytest_nfvperf.ports.datapath import Collector, SamplerReading
 
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
 _SWITCHES = {"nonvoluntary_ctxt_switches:": "involuntary_switches", "voluntary_ctxt_switches:": "voluntary_switches"}
@@ -31,7 +31,7 @@ _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 _RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usage:\s*(?:(?P<usage>\d+)\s*%|NOT AVAIL)")
 
 
-class PmdSchedCollector:
+class PmdSchedCollector(Collector):
     """How the kernel, and the host below it, scheduled the PMD threads. Source "pmd-sched".
 
     ==================================  ==================================================================
@@ -48,7 +48,7 @@ class PmdSchedCollector:
     A snapshot watches each PMD for some milliseconds, until a tick of its CPU.
     """
 
-    name = "pmd-sched"
+    name = source = "pmd-sched"
 
     def __init__(self, vswitchd_pid: int) -> None:
         self._tasks = Path(f"/proc/{vswitchd_pid}/task")
@@ -79,7 +79,7 @@ class PmdSchedCollector:
         main = _scheduling(self._tasks / str(self._main)) if shares_cpus else {}
         if "run_ns" in main:
             counters["pmd-sched.beside_run_ns"] = main["run_ns"]
-        return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def read(self) -> SamplerReading:
         """Time that PMD threads were kept off their CPU, except by the DUT's own main thread.

@@ -9,15 +9,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
-from pytest_nfvperf.adapters.net.namespaces import ForeignNamespace, Home
+from pytest_nfvperf.adapters.net.namespaces import Home
 from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
-from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, last_warnings
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, RunningOvs
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -39,70 +39,6 @@ _AT_START_ONLY = {
 
 _DEADLINE_S = 10.0
 _LOG_BYTES = 1 << 16
-
-
-class RunningOvs(Protocol):
-    """A running OVS, private or the system's.
-
-    ``close()`` ends a private one and restores the system's. It can be called twice.
-
-    Attributes:
-        name: unique among the OVS of a run.
-        tag: of the run.
-        owned: only this run has bridges on it.
-        options: its configuration.
-        directory: of this run, where far ends of vhost-user ports listen.
-        home: the network namespace of vswitchd.
-        ofctl: command line of the ovs-ofctl for its bridges.
-        sockets: directory of its bridges' management sockets.
-        dpdk_version: of the DPDK that it was built with; None without.
-    """
-
-    name: str
-    tag: str
-    owned: bool
-    options: InstanceOptions
-    directory: Path
-    ofctl: Sequence[str | Path]
-    sockets: Path
-    database: Path
-    ctl: Unixctl
-    db: Ovsdb
-
-    @property
-    def home(self) -> Home: ...
-
-    @property
-    def dpdk_version(self) -> str | None: ...
-
-    @property
-    def pid(self) -> int: ...
-
-    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
-        """Pin a private vswitchd's main thread to these CPUs, or to those that it started on."""
-
-    def check_alive(self) -> None: ...
-
-    def thaw(self) -> None:
-        """Continue a private vswitchd that was stopped."""
-
-    def running(self) -> bool: ...
-
-    def problems(self) -> str:
-        """The last warnings and errors of vswitchd."""
-
-    def log_text(self) -> str:
-        """The log of vswitchd since it started; of the system's OVS the end of what it wrote since the run began."""
-
-    def logs(self) -> dict[str, str]:
-        """The end of each daemon's log, by name."""
-
-    def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """Journal bridges before they are made, if they could outlive the run."""
-
-    def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...
-
-    def close(self, *, keep_namespace: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +122,7 @@ def _transact(database: Path, *operations: Mapping[str, Any]) -> dict[str, Any]:
     return first
 
 
-class SystemOvs:
+class SystemOvs(RunningOvs):
     """The system's OVS as a RunningOvs, used as it runs, through its sockets.
 
     The run makes bridges of topologies, marked by external_ids, and sets the keys of other_config that the testbed
@@ -211,7 +147,6 @@ class SystemOvs:
         """
         self.name = name
         self.tag = journal.tag
-        self.owned = False
         self.options = options
         self.ofctl = ofctl
         self.directory = journal.directory / name
@@ -272,20 +207,17 @@ class SystemOvs:
             self.db.transact(change, f"other_config {', '.join(changes)}", _DEADLINE_S)
 
     @property
-    def home(self) -> ForeignNamespace:
+    def home(self) -> Home:
         own = Path(f"/proc/{self.pid}/ns/net")
         inode = own.stat().st_ino
         if inode == OWN_NAMESPACE.stat().st_ino:
-            return ForeignNamespace("the host's namespace", OWN_NAMESPACE)
+            return Home("the host's namespace", OWN_NAMESPACE)
         named = [path for path in sorted(NETNS_DIRECTORY.glob("*")) if path.stat().st_ino == inode]
-        return ForeignNamespace(named[0].name if named else f"ovs-vswitchd's namespace ({own})", [*named, own][0])
+        return Home(named[0].name if named else f"ovs-vswitchd's namespace ({own})", [*named, own][0])
 
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
-        """Do nothing: the system has placed it."""
 
     def check_alive(self) -> None:
         if not self.running():
@@ -294,14 +226,8 @@ class SystemOvs:
                 evidence=self.logs(),
             )
 
-    def thaw(self) -> None:
-        """Do nothing: the run never freezes it."""
-
     def running(self) -> bool:
         return self._process.alive()
-
-    def problems(self) -> str:
-        return last_warnings(self.log_text())
 
     def logs(self) -> dict[str, str]:
         log = self.log_text()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from pytest_nfvperf.model.display import encodable, visible
+from pytest_nfvperf.ports.machine import StoredValue
 
 _NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP, errno.EINVAL}
 """Errors of a file that is a mount (a container's bind mount), or in a directory that takes no new file. The file
@@ -138,8 +139,8 @@ def steady_standard_streams() -> Iterator[SteadyOutput]:
             sys.stdout, sys.stderr = before
 
 
-class StoredValueFile:
-    """Fulfils ports.machine.Kept: the value of one fingerprint in a JSON file ``{fingerprint: value}``.
+class StoredValueFile(StoredValue):
+    """The value of one fingerprint in a JSON file ``{fingerprint: value}``.
 
     The first write makes the file; an unreadable one is replaced. ``fingerprint``: what the value is valid for, such
     as a machine and its CPUs; other values in the file stay.

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Entry, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.programs import absent, not_installed
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.ports.machine import Signals
 
 T = TypeVar("T")
 _ASKING = (signal.SIGINT, signal.SIGTERM)
@@ -138,7 +139,7 @@ def deferred_signals() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-class Interrupts:
+class Interrupts(Signals):
     """A context within which signals are noted instead of ending the process.
 
     Args:
@@ -146,18 +147,15 @@ class Interrupts:
         on_signal: receives the name of each signal that requests the end, at once.
 
     Attributes:
-        asked: name of the first signal that requested the end ("SIGTERM"), or "".
         hung_up: the terminal was closed.
-        stop: called by the first signal, wherever the main thread is, to end its wait.
 
     A second Ctrl-C raises KeyboardInterrupt at once.
     """
 
     def __init__(self, terminal_log: Path, on_signal: Callable[[str], None] = lambda _: None) -> None:
-        self.asked = ""
+        super().__init__()
         self._on_signal = on_signal
         self.hung_up = False
-        self.stop: Callable[[], None] = lambda: None
         self._terminal_log = terminal_log
         self._before: dict[signal.Signals, Any] = {}
 

@@ -14,21 +14,7 @@ from pytest_nfvperf.model.display import cut, format_elapsed, format_fps, format
 from pytest_nfvperf.ports.evidence import Progress
 
 
-class SilentProgress:
-    """Shows nothing: the output is no terminal."""
-
-    def begin(self, subject: str) -> None: ...
-
-    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None: ...
-
-    def soaking(self, line: str) -> None: ...
-
-    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None: ...
-
-    def clear(self) -> None: ...
-
-
-class TerminalProgress:
+class TerminalProgress(Progress):
     """Shows the running trial on the line below pytest's own, and puts the cursor back.
 
     ``column``: where pytest's cursor is, e.g. ``lambda: terminal_writer.width_of_current_line``. ``uncaptured``: a
@@ -106,10 +92,10 @@ def progress_for(
     column: Callable[[], int] = lambda: 0,
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
     run: Callable[[], str] = lambda: "",
-) -> SilentProgress | TerminalProgress:
+) -> Progress:
     with uncaptured():  # under pytest's capture the same stream is a file
         terminal = stream.isatty()
-    return TerminalProgress(stream, column=column, uncaptured=uncaptured, run=run) if terminal else SilentProgress()
+    return TerminalProgress(stream, column=column, uncaptured=uncaptured, run=run) if terminal else Progress()
 
 
 def _joined(parts: Sequence[str], width: int) -> str:
@@ -121,6 +107,3 @@ def _joined(parts: Sequence[str], width: int) -> str:
             break
         line = longer
     return line
-
-
-_FULFILS: tuple[type[Progress], ...] = (SilentProgress, TerminalProgress)

@@ -23,7 +23,8 @@ from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, PROMPT, Console, forwar
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
 
 MEMORY_MIB = 768
 _HUGEPAGES = 96
@@ -81,7 +82,7 @@ def _slot(number: int) -> str:
     return f"{_FIRST_SLOT + number:02x}.0"
 
 
-def vhost_socket(port: VnfPort) -> str:
+def vhost_socket(port: GeneratorPort) -> str:
     """Return the socket of the port's far end, from its devargs; ConfigError if the port is not vhost-user."""
     for part in port.device.split(","):
         if part.startswith(_DEVARGS_PATH):
@@ -214,7 +215,7 @@ class GuestStartedAgain(UserWarning):
     """A guest hung before it had printed anything, and was started again."""
 
 
-class GuestVnf:
+class GuestVnf(Vnf):
     def __init__(self, journal: Journal, spec: VnfSpec, cpus: Sequence[int]) -> None:
         """Boot it. ``cpus``: of QEMU's threads.
 

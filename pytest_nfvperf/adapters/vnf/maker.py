@@ -6,11 +6,11 @@ import shutil
 
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
-from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, TestpmdPlace, TestpmdVnf
+from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.ports import VnfKind
-from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
+from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfSpec
 
 _VHOST_USER = "net_virtio_user,"
 _SHARED_NICE = -10
@@ -20,7 +20,7 @@ _USUAL_VNFS = 2
 """In pvvp, and in S4's chain."""
 
 
-class LocalVnfs:
+class LocalVnfs(VnfMaker):
     def __init__(self, journal: Journal, testbed: Testbed) -> None:
         self._journal = journal
         self._testbed = testbed
@@ -29,25 +29,23 @@ class LocalVnfs:
         vhost_user = all(port.device.startswith(_VHOST_USER) for port in spec.ports)
         return default_vnf_kind(self._testbed, vnfs, vhost_user=vhost_user)
 
-    def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
+    def start(self, spec: VnfSpec, index: int) -> Vnf:
         for port in spec.ports:
             if not port.device.startswith(_VHOST_USER):
                 raise ConfigError(
-                    f"VNF {spec.name!r} is of kind {kind}, which needs vhost-user ports; {port.name!r} is "
+                    f"VNF {spec.name!r} is of kind {spec.kind}, which needs vhost-user ports; {port.name!r} is "
                     f'{port.device.partition(",")[0] or "cabled"}: use Dut("dpdk"), or kind="loop"'
                 )
         cpus = self._testbed.cpus
         own = cpus.vnf[index % len(cpus.vnf)] if cpus.vnf else None
-        if kind is VnfKind.QEMU:
+        if spec.kind is VnfKind.QEMU:
             # The guest's second CPU forwards, and its first one does the rest; so do the first two of these.
             every = (*((own,) if own is not None else ()), *cpus.housekeeping)
             return GuestVnf(self._journal, spec, tuple(dict.fromkeys(every)))
         hugepages = self._testbed.hugepages_mib > 0
-        if own is not None:
-            place = TestpmdPlace(own, cpus.housekeeping, hugepages)
-        else:  # the housekeeping CPU is slow, but works
-            place = TestpmdPlace(cpus.housekeeping[0], cpus.housekeeping, hugepages, _SHARED_NICE)
-        return TestpmdVnf(self._journal, spec, place)
+        # The housekeeping CPU is slow, but works.
+        cpu, nice = (cpus.housekeeping[0], _SHARED_NICE) if own is None else (own, None)
+        return TestpmdVnf(self._journal, spec, cpu, cpus.housekeeping, hugepages=hugepages, nice=nice)
 
 
 def default_vnf_kind(testbed: Testbed, vnfs: int, *, vhost_user: bool) -> VnfKind:

@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.vnf import VnfSpec
+from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
 
 _SHOWN_BYTES = 2000
 _READ_BYTES = 1 << 16
@@ -194,25 +194,24 @@ def _unknown(line: str, version: str) -> TestbedError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TestpmdPlace:
-    """CPUs and memory of a testpmd. ``cpu``: of the forwarding lcore; ``control_cpus``: of the console's."""
-
+class TestpmdVnf(Vnf):
     __test__ = False
 
-    cpu: int
-    control_cpus: Sequence[int]
-    hugepages: bool
-    nice: int | None = None
-
-
-class TestpmdVnf:
-    __test__ = False
-
-    def __init__(self, journal: Journal, spec: VnfSpec, place: TestpmdPlace, *, start: str = "start") -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        spec: VnfSpec,
+        cpu: int,
+        control_cpus: Sequence[int],
+        *,
+        hugepages: bool,
+        nice: int | None = None,
+        start: str = "start",
+    ) -> None:
         """Start it.
 
-        ``start``: the command that begins to forward, such as "start tx_first 32".
+        ``cpu``: of the forwarding lcore. ``control_cpus``: of the console's. ``start``: the command that begins to
+        forward, such as "start tx_first 32".
 
         Raises:
             TestbedError: there is no dpdk-testpmd here; names the package to install.
@@ -226,14 +225,14 @@ class TestpmdVnf:
         self._spec = spec
         self._start = start
         prefix = f"nfv-{journal.tag}-{spec.name}"
-        eal = eal_arguments([place.cpu], place.control_cpus, prefix, MEMORY_MIB if place.hugepages else 0, ())
+        eal = eal_arguments([cpu], control_cpus, prefix, MEMORY_MIB if hugepages else 0, ())
         self._process = spawn(
             journal,
             f"{PROGRAM} of VNF {spec.name}",
             command(eal, spec),
             log=journal.directory / f"testpmd-{spec.name}.log",
             pipes=True,
-            nice=place.nice,
+            nice=nice,
         )
         self._console = Console(self._process, PROMPT)
 

@@ -80,7 +80,7 @@ _JUDGED = {Judgement.PASS: Status.PASSED, Judgement.FAIL: Status.FAILED, Judgeme
 _TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payload, kind in KINDS.items()}
 
 
-class AllureSink:
+class AllureSink(Sink):
     """A Sink that writes into the running test's Allure result.
 
     ``report_dir``: the ``--alluredir``, for the files about the run; None: attachments and steps only.

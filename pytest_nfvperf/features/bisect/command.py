@@ -197,7 +197,7 @@ def _run(options: argparse.Namespace) -> int:
     account = BisectAccount(question, {each.name: each.title for each in candidates}, options.behind)
     with closing(EventLog(directory, described)) as log:
         account.open(directory, log.events)
-        found = bisect(question, trials.measure, log, account)
+        found = bisect(question, trials.measure, log.events, log.append, account.step_begins, account.step_ended)
         account.end(directory, log.events, found)
     installer.remove_built(candidates)
     verdict = found.step

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, read_comparison_document
 from pytest_nfvperf.adapters.evidence.reader import PATTERN, conclude, read_run
@@ -45,33 +45,26 @@ _END_S = 90.0
 """A run that is asked to end takes its testbed down and writes its report."""
 
 
-class EventStore(Protocol):
-    """All events in order, also those of an earlier process."""
+def bisect(
+    question: Question,
+    measure: Callable[[Ask], Event],
+    events: Sequence[Event],
+    record: Callable[[Event], None],
+    begins: Callable[[Ask], None] = lambda _: None,
+    ended: Callable[[Event, BisectionState], None] = lambda *_: None,
+) -> BisectionState:
+    """Measure and record until there is a verdict.
 
-    events: list[Event]
-
-    def append(self, event: Event) -> None:
-        """Add an event; it is on the disk when this returns."""
-
-
-class Account(Protocol):
-    """Reports a bisection's progress."""
-
-    def step_begins(self, ask: Ask) -> None: ...
-
-    def step_ended(self, event: Event, now: BisectionState) -> None:
-        """A measurement was stored. ``now``: the state after it."""
-
-
-def bisect(question: Question, measure: Callable[[Ask], Event], store: EventStore, account: Account) -> BisectionState:
-    """Measure and record until there is a verdict; continues from the events in ``store``."""
-    now = bisection_state(question, store.events)
+    ``events``: all in order, also those of an earlier process; ``record`` adds one, which is on the disk when it
+    returns. ``begins``, ``ended``: report the progress; ``ended`` gets the state after the event.
+    """
+    now = bisection_state(question, events)
     while isinstance(now.step, Ask):
-        account.step_begins(now.step)
+        begins(now.step)
         event = _relevant(measure(now.step), now.subject)
-        store.append(event)
-        now = bisection_state(question, store.events)
-        account.step_ended(event, now)
+        record(event)
+        now = bisection_state(question, events)
+        ended(event, now)
     return now
 
 

@@ -9,45 +9,42 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeHosts
+from pytest_nfvperf.adapters.ovs.ovs_datapath import NodeOvs
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
-from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
 from pytest_nfvperf.model.topology.topology import Topology, node_topology
-from pytest_nfvperf.ports.datapath import Attachment, Collector
+from pytest_nfvperf.ports.datapath import Collector
 
 
-class FarCounters:
+class FarCounters(Collector):
     """A source of counters of another machine.
 
     The clocks of two machines differ: the far end reports a snapshot's age, and its time is that age before the answer
     left, by this machine's clock.
 
-    ``number``: of the source there. ``settles``: some of its counters settle late. ``polls``: it knows the polling
-    threads; none can be watched from here.
+    ``number``, ``source``: of the source there, whose polling threads cannot be watched from here. ``settles``: some of
+    its counters settle late.
     """
 
-    def __init__(self, line: NodeLine, number: int, *, settles: bool = False, polls: bool = False) -> None:
+    def __init__(self, line: NodeLine, number: int, source: str, *, settles: bool = False) -> None:
         self._ask = partial(line.ask, "of", f"source{number}")
-        # A source's abilities are recognized by its methods, so a method must be absent where the source lacks it.
-        if settles:
-            self.settled = self._settled
-        if polls:
-            self.pollers: Callable[[], tuple[Poller, ...]] = tuple
+        self.source = source
+        self._settles = settles
 
     def snapshot(self) -> CounterSnapshot:
         return _snapshot_of(self._ask("snapshot"))
 
-    def _settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        return _snapshot_of(self._ask("settled", before, missing))
+    def settled(self, before: CounterSnapshot, after: CounterSnapshot, missing: int) -> CounterSnapshot:
+        return _snapshot_of(self._ask("settled", before, after, missing)) if self._settles else after
 
 
 def _snapshot_of(answer: Answer) -> CounterSnapshot:
@@ -68,7 +65,7 @@ class _RemoteMethod:
         return lambda *arguments: one._line.ask("of", self._part, self._name, *arguments).value
 
 
-class FarBuilt:
+class FarBuilt(BuiltNode):
     """A topology built on a node of another machine. Owns its teardown."""
 
     firewall = _RemoteMethod("built")
@@ -88,16 +85,14 @@ class FarBuilt:
         self._closed = False
         self._interfaces, self._ports = line.ask("build", topology, uplinks).value
 
-    def attachments(self) -> tuple[Attachment, ...]:
-        return tuple(Attachment(port, device) for port, device in self._ports)
+    def attachments(self) -> Mapping[str, str | None]:
+        return dict(self._ports)
 
     def interface_names(self) -> Mapping[str, str]:
         return dict(self._interfaces)
 
-    def netns(self, namespace: str) -> str:
-        """Always an error: TestbedError, because this machine cannot enter it; KeyError for an unknown one."""
-        if namespace not in {spec.name for spec in self.topology.namespaces}:
-            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+    def made_namespace(self, namespace: str) -> str:
+        """Always TestbedError, because this machine cannot enter it."""
         raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
 
     def offload_share(self) -> OffloadShare:
@@ -112,7 +107,7 @@ class FarBuilt:
             self._line.ask("remove")
 
 
-class FarOvs:
+class FarOvs(NodeOvs):
     """The OVS of a node on another machine: connects, locks the machine, and starts it.
 
     ``journal``: ssh is noted there. ``testbed``: as the node sees it. ``name``: of the instance.
@@ -150,15 +145,11 @@ class FarOvs:
         there = {"detail": f"{info['detail']}, on {host}", "installation": f"{host}:{info['installation']}"}
         self._info = DatapathInfo(**{**info, **there, "build": build})
         self._collectors = tuple(
-            FarCounters(self._line, number, settles=settles, polls=polls)
-            for number, (settles, polls) in enumerate(sources)
+            FarCounters(self._line, number, source, settles=settles) for number, (source, settles) in enumerate(sources)
         )
 
     def info(self) -> DatapathInfo:
         return self._info
-
-    def processes(self) -> Mapping[int, CpuRole]:
-        return {}  # none is on this machine
 
     def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> FarBuilt:
         return FarBuilt(self._line, self._host, topology, uplinks)
@@ -181,8 +172,8 @@ class FarOvs:
             self._forget()  # ssh has ended
 
 
-class FarNodes:
-    """Fulfils NodeHosts: a testbed's nodes on other machines."""
+class FarNodes(NodeHosts):
+    """A testbed's nodes on other machines."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, is_dataclass, replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, complete_testbed
 from pytest_nfvperf.adapters.host.pci import check_device
@@ -30,7 +30,7 @@ from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.datapath import KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import Collector
 
 LEASE_S = 60.0
 """If no message arrives for this long, the other end is treated as dead."""
@@ -40,18 +40,6 @@ ALIVE = b""
 
 _LOCK_WAIT_S = 20.0
 """How long to wait for the CPUs' lock: a run whose channel has just closed still removes what it made."""
-
-
-class Channel(Protocol):
-    """The part of execnet's channel that is used here."""
-
-    TimeoutError: type[Exception]
-
-    def send(self, item: object) -> None:
-        """Raises OSError if it is closed."""
-
-    def receive(self, timeout: float | None = None) -> Any:
-        """Raises EOFError if it is closed, TimeoutError after ``timeout`` seconds."""
 
 
 class FarNode:
@@ -86,12 +74,11 @@ class FarNode:
                 check_device(port.pci, f"port {port.name!r}", "dut.ports")
         return {**fingerprint(testbed), "ovs": binaries.version, "dpdk": binaries.dpdk_version, "datapath": kind}
 
-    def start(self, testbed: Testbed, dut: Dut, name: str) -> tuple[dict[str, Any], list[tuple[bool, bool]]]:
+    def start(self, testbed: Testbed, dut: Dut, name: str) -> tuple[dict[str, Any], list[tuple[str, bool]]]:
         """Lock this machine's CPUs, remove what dead runs left, and start OVS.
 
         Returns:
-            Its DatapathInfo; and for each source of counters whether some settle late, and whether it knows the polling
-            threads.
+            Its DatapathInfo; and each source of counters by its name, and whether some of them settle late.
 
         Raises:
             TestbedError: another run measures on these CPUs, or OVS did not start.
@@ -111,13 +98,13 @@ class FarNode:
         self._parts["ovs"] = ovs
         sources = ovs.collectors()
         self._parts |= {f"source{number}": source for number, source in enumerate(sources)}
-        return asdict(ovs.info()), [(isinstance(one, Settling), isinstance(one, KnowsPollers)) for one in sources]
+        return asdict(ovs.info()), [(one.source, type(one).settled is not Collector.settled) for one in sources]
 
     def build(self, topology: Topology, uplinks: Uplinks) -> tuple[dict[str, str], list[tuple[str, str | None]]]:
         """Returns the topology's ports by OVS's interfaces, and the generator's device behind each port."""
         built = self._part("ovs").build(topology, uplinks)
         self._parts["built"] = built
-        return built.interface_names(), [(far.port, far.device) for far in built.attachments()]
+        return built.interface_names(), list(built.attachments().items())
 
     def of(self, part: str, method: str, *arguments: object) -> object:
         """Call a method of a part; returns its result as builtin types."""
@@ -156,8 +143,8 @@ def _builtin(value: object) -> object:
     return [_builtin(each) for each in value] if isinstance(value, tuple | list) else value
 
 
-def serve(channel: Channel) -> None:
-    """Answer requests until the channel closes, then remove everything."""
+def serve(channel: Any) -> None:
+    """Answer requests until the channel, execnet's, closes; then remove everything."""
     # When the channel has closed, execnet waits 5 s for this function, then sends SIGINT, and ends the process 10 s
     # later.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

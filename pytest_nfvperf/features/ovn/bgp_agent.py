@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, wait_until
@@ -144,7 +144,7 @@ class OvnBgpAgent:
             text = agent_config(frr.config.asn, frr.config.router_id, northbound, instance.database)
             file.write_text(text, encoding="utf-8")
             binds = _binds(directory, journal.directory, frr.directory)
-            self._daemons.start(Daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv)))
+            self._daemons.run_daemon(Daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv)))
             with self._daemons.explaining():
                 wait_until(started, "ovn-bgp-agent to have started", _START_DEADLINE_S, interval_s=0.1)
         except BaseException:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.backends.base import Daemons, StartsDaemons
+from pytest_nfvperf.backends.base import Daemons
 from pytest_nfvperf.features.ovn.bgp_agent import OvnBgpAgent, lacks_agent
 from pytest_nfvperf.features.ovn.model import BIRD, PROVIDER, UPLINK, VM_PORT, LogicalSwitch, OvnPathPlan
-from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
+from pytest_nfvperf.features.ovn.private_ovn import LogicalNetwork, PrivateOvn, lacks_ovn
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, require_ovs
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.rig import LiveTopology, Service
 from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
@@ -31,27 +31,8 @@ _POLL_S = 0.02
 _NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
 
 
-class LogicalNetwork(Protocol):
-    """OVN's northbound database, as a test uses it."""
-
-    def add(self, switch: LogicalSwitch) -> None:
-        """Create a logical switch, bind its ports, and wait until br-int has flows for them.
-
-        Raises:
-            ConfigError: br-int does not have the port that a logical port is bound to.
-            DeadlineError: names the ports that are not up, and shows OVN's logs.
-        """
-
-    def remove_port(self, name: str) -> None: ...
-
-    def flows(self) -> str:
-        """The flows of br-int as text."""
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class OvnPath:
+class OvnPath(Service):
     """OVN, speakers and ovn-bgp-agent. The VM's logical port exists from ``connect_vm`` to ``disconnect_vm``.
 
     FRR announces what the agent exposes.
@@ -103,41 +84,38 @@ class OvnPath:
                 stack.callback(part.close)
 
 
-class OvnDaemons(Protocol):
-    """Starts OVN on a testbed."""
+class OvnDaemons:
+    """Starts OVN on a testbed. By itself for plans, which start nothing, and have no agent."""
 
     def lacks(self) -> str | None:
         """What this testbed lacks for OVN, as text for a person, and what to do; None if it has all."""
+        return None
 
-    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
+    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:  # noqa: ARG002
         """Start OVN over a live topology that has br-int, with these switches.
 
         Raises:
             ConfigError: there is no br-int, or a logical port names none of its ports.
             TestbedError: OVN did not start.
         """
+        return LogicalNetwork()
 
     def lacks_agent(self) -> str | None:
         """The same for ovn-bgp-agent."""
+        return _NO_AGENT
 
-    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> OvnPath:
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> OvnPath:  # noqa: ARG002
         """Start OVN, speakers and agent over a live topology of the plan; the VM's port does not exist yet.
 
         Raises:
             ConfigError: a daemon refused its configuration.
             TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
         """
+        raise UnavailableError(_NO_AGENT)
 
 
-@runtime_checkable
-class RunsOvn(Protocol):
-    """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
-
-    def ovn(self) -> OvnDaemons: ...
-
-
-class LocalOvn:
-    """Fulfils OvnDaemons: OVN of this machine, over a private OVS."""
+class LocalOvn(OvnDaemons):
+    """OVN of this machine, over a private OVS."""
 
     def __init__(self, journal: Callable[[], Journal], ovs: OvsSpec) -> None:
         self._journal = journal
@@ -186,36 +164,7 @@ class LocalOvn:
         return None if is_private else "OVN runs on a private OVS only: it writes into OVS's own database"
 
 
-class SimulatedNetwork:
-    """Fulfils LogicalNetwork for plans: nothing is started."""
-
-    def add(self, switch: LogicalSwitch) -> None: ...
-
-    def remove_port(self, name: str) -> None: ...
-
-    def flows(self) -> str:
-        return ""
-
-    def close(self) -> None: ...
-
-
-class SimulatedOvn:
-    """Fulfils OvnDaemons for plans, except for the agent."""
-
-    def lacks(self) -> str | None:
-        return None
-
-    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:  # noqa: ARG002
-        return SimulatedNetwork()
-
-    def lacks_agent(self) -> str | None:
-        return _NO_AGENT
-
-    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> OvnPath:  # noqa: ARG002
-        raise UnavailableError(_NO_AGENT)
-
-
-OVN: Daemons[OvnDaemons] = Daemons(LocalOvn, SimulatedOvn)
+OVN: Daemons[OvnDaemons] = Daemons("OVN", LocalOvn, OvnDaemons)
 
 
 class LiveOvn:
@@ -314,9 +263,4 @@ class OvnAgentDeployer(_OvnTopologies):
 
 def ovn_daemons(session: NfvSession) -> OvnDaemons:
     """What starts OVN on this testbed; UnavailableError if nothing does."""
-    backend = session.backend
-    if isinstance(backend, RunsOvn):
-        return backend.ovn()
-    if isinstance(backend, StartsDaemons):
-        return backend.daemons(OVN)
-    raise UnavailableError("OVN on this testbed is not possible: its backend starts none")
+    return session.backend.daemons(OVN)

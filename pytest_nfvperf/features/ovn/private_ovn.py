@@ -16,13 +16,13 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
-from pytest_nfvperf.adapters.ovs.private_ovs import Starter, serve_database
-from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs, Starter, serve_database
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
+from pytest_nfvperf.measure.rig import Service
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _PROGRAMS = ("ovn-northd", "ovn-controller")
@@ -129,7 +129,29 @@ def ovs_clients(
     )
 
 
-class PrivateOvn:
+class LogicalNetwork(Service):
+    """OVN's northbound database, as a test uses it. By itself for plans, which start nothing."""
+
+    owns_flows = True  # its controller adds and removes them as it likes
+
+    def add(self, switch: LogicalSwitch) -> None:
+        """Create a logical switch, bind its ports, and wait until br-int has flows for them.
+
+        Raises:
+            ConfigError: br-int does not have the port that a logical port is bound to.
+            DeadlineError: names the ports that are not up, and shows OVN's logs.
+        """
+
+    def remove_port(self, name: str) -> None: ...
+
+    def flows(self) -> str:
+        """The flows of br-int as text."""
+        return ""
+
+    def close(self) -> None: ...
+
+
+class PrivateOvn(LogicalNetwork):
     """OVN for one topology: two databases, northd, and a controller. ``close`` ends it and removes its data from OVS.
 
     The topology's OVS is OVN's one chassis. Logical ports are bound to ports of the topology's integration bridge; from
@@ -143,7 +165,6 @@ class PrivateOvn:
     """
 
     chassis = "ovn"
-    owns_flows = True  # its controller adds and removes them as it likes
 
     def __init__(
         self,
@@ -193,7 +214,7 @@ class PrivateOvn:
 
         def start(argv: list[str | Path]) -> ManagedProcess:
             words = (*map(str, argv), f"--log-file={log}", "-vconsole:off")
-            return self._daemons.start(Daemon(name, words, socket))
+            return self._daemons.run_daemon(Daemon(name, words, socket))
 
         return start
 

@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
-from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.features.profile.callgrind import Callgrind
@@ -35,7 +34,8 @@ from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.machine import CpuProfiler
+from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Profiler
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -83,14 +83,11 @@ def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) 
     ovs = OvsSpec(datapath="netdev", prefix=prefix)
     testbed = replace(discover_testbed(), ovs=ovs, generator=GeneratorSpec(engine=ENGINE), ports=(), links=())
     # Callgrind counts, so no figure depends on the sockets' clock: any constant will do.
-    with closing(LocalBackend(testbed, PacketSocketSide(lambda: 1))) as backend:
+    with closing(LocalBackend(testbed, PacketSocketSide(testbed, lambda: 1))) as backend:
         parts = backend.parts()
         callgrind = Callgrind(backend.journal.directory)
-        vswitchd = Vswitchd(under=callgrind.words(), counted=True)
-        parts = replace(
-            parts, make_datapath=lambda dut: OvsDatapath.start(backend.testbed, backend.journal, dut, process=vswitchd)
-        )
-        context = Context(Recorder("profile", [], backend.clock), SilentProgress(), backend.clock)
+        parts.process = Vswitchd(under=callgrind.words(), counted=True)
+        context = Context(Recorder("profile", [], backend.clock), Progress(), backend.clock)
         with closing(Rig(parts, context)) as rig:
             live = rig.live(workload.topology, 0, Dut("netdev"))
             if live.deployment.generator is None:
@@ -99,7 +96,7 @@ def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) 
             live.learn(traffic)
             _send(live, traffic, min(_WARM_UP_FRAMES * traffic.combinations, _MOST_WARM_UP_FRAMES))
             datapath = rig.datapath()
-            assert isinstance(datapath, OvsDatapath)  # made by make_datapath above
+            assert isinstance(datapath, OvsDatapath)
             counted = callgrind.counted(datapath.instance.pid, lambda: _send(live, traffic, workload.frames))
             found = below(counted, _READS_FRAMES)
             packets = workload.frames * len(live.topology.directions)
@@ -123,11 +120,11 @@ class Profiles:
     """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
 
     A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
-    a differential flame graph against the baseline. ``profiler``: None if this testbed has none.
+    a differential flame graph against the baseline. ``make_profiler``: UnavailableError if this testbed has none.
     """
 
-    def __init__(self, profiler: CpuProfiler | None, run_dir: Path, context: Context) -> None:
-        self._profiler = profiler
+    def __init__(self, make_profiler: Callable[[], Profiler], run_dir: Path, context: Context) -> None:
+        self._make_profiler = make_profiler
         self._run_dir = run_dir
         self._recorder = context.recorder
         self._taken = context.profiles
@@ -139,11 +136,8 @@ class Profiles:
         """
         shown = f"{name}, {what}"
         title = f"CPU profile of {shown}"
-        if self._profiler is None:
-            self._recorder.emit(AttachmentData(title, text="this testbed has no profiler for the CPUs of its DUT"))
-            return
         try:
-            profile = self._profiler.record(work)
+            profile = self._make_profiler()(work)
         except UnavailableError as error:
             self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
             return
@@ -179,7 +173,7 @@ class Profiles:
 
 
 def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
-    return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
+    return Profiles(parts.make_profiler, run_dir, context)
 
 
 def _add_parser(commands: Commands) -> None:

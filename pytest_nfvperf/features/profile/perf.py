@@ -50,14 +50,14 @@ def _unknown_as_one(frames: Iterable[str]) -> Iterator[str]:
 
 
 class PerfProfiler:
-    """Fulfils ports.machine.CpuProfiler. ``cpus``: to sample."""
+    """A ports.machine.Profiler. ``cpus``: to sample."""
 
     def __init__(self, journal: Journal, cpus: Iterable[int], program: str = _PROGRAM) -> None:
         self._journal = journal
         self._cpus = tuple(sorted(cpus))
         self._program = program
 
-    def record(self, work: Callable[[], object]) -> CpuProfile:
+    def __call__(self, work: Callable[[], object]) -> CpuProfile:
         """Sample during ``work``.
 
         Raises:

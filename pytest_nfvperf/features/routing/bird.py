@@ -21,7 +21,6 @@ from pytest_nfvperf.features.routing.daemons import (
     RoutingDaemons,
     check_configuration,
     executable,
-    wait_for_session,
 )
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
@@ -33,6 +32,7 @@ from pytest_nfvperf.features.routing.model import (
     SpeakerInfo,
     family_of,
 )
+from pytest_nfvperf.features.routing.ports import BgpSpeaker
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 DIRECTORIES = PROGRAMS["bird"].directories
@@ -185,7 +185,7 @@ def _bgp_protocol(config: SpeakerConfig, neighbor: Neighbor, name: str) -> Itera
     yield "}"
 
 
-class BirdSpeaker:
+class BirdSpeaker(RoutingDaemons, BgpSpeaker):
     """BIRD in a namespace, in a private directory.
 
     Args:
@@ -195,8 +195,6 @@ class BirdSpeaker:
         role: names its directory.
     """
 
-    await_session = wait_for_session
-
     def __init__(self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "bird") -> None:
         self.config = config
         if len({neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}) > 1:
@@ -205,36 +203,35 @@ class BirdSpeaker:
             )
         self._binary = executable("bird", DIRECTORIES)
         # In UTC: what BIRD prints without a zone must not go back by an hour when summer time ends.
-        self._daemons = RoutingDaemons(journal, namespace, role, env={"TZ": "UTC"})
-        self._control = BirdControl(self._daemons.directory / "bird.ctl")
-        self._log = NewLines(self._daemons.directory / "bird.log")
+        super().__init__(journal, namespace, role, env={"TZ": "UTC"})
+        self._control = BirdControl(self.directory / "bird.ctl")
+        self._log = NewLines(self.directory / "bird.log")
         self._last_event: dict[str, str] = {}  # by BIRD's name of the session, as the next two
         self._flaps: Counter[str] = Counter()
         self._down_reason: dict[str, str] = {}
         self._version = "not started"
-        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
 
     def info(self) -> SpeakerInfo:
         return SpeakerInfo("BIRD", self._version, ("bird",))
 
     def start(self) -> None:
-        directory = self._daemons.directory
+        directory = self.directory
         (directory / "bird.conf").write_text(configuration(self.config, directory), encoding="utf-8")
         self._write_routes()
         check_configuration("bird", [self._binary, "-p", "-c", str(directory / "bird.conf")])
-        self._run_daemon()
+        self._run_bird()
 
-    def _run_daemon(self, *options: str) -> None:
-        directory = self._daemons.directory
+    def _run_bird(self, *options: str) -> None:
+        directory = self.directory
         argv = (self._binary, "-f", "-c", str(directory / "bird.conf"), "-s", str(directory / "bird.ctl"), *options)
-        self._daemons.start(Daemon("bird", argv, "bird.ctl"))
-        self._daemons.await_answer("bird", self._ask_version)
+        self.run_daemon(Daemon("bird", argv, "bird.ctl"))
+        self.await_answer("bird", self._ask_version)
 
     def _write_routes(self) -> None:
         for family, name in ROUTES.items():
             prefixes = [prefix for prefix in self.config.announced if family_of(prefix) is family]
             lines = "".join(f"route {prefix} blackhole;\n" for prefix in prefixes)
-            (self._daemons.directory / name).write_text(lines, encoding="ascii")
+            (self.directory / name).write_text(lines, encoding="ascii")
 
     def _ask_version(self) -> None:
         self._version = self._control.run("show status")[0].split()[-1]
@@ -258,7 +255,7 @@ class BirdSpeaker:
                     self._last_event[name] = event
 
     def _run(self, command: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
-        with self._daemons.explaining():
+        with self.explaining():
             return self._control.run(command, deadline_s=deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
@@ -276,8 +273,8 @@ class BirdSpeaker:
         """Start BIRD again if it ended. With graceful restart it resumes its sessions (bird -R)."""
         if not self.pids():
             self._control.close()
-            self._run_daemon(*(["-R"] if self.config.graceful_restart else []))
+            self._run_bird(*(["-R"] if self.config.graceful_restart else []))
 
     def close(self) -> None:
         self._control.close()
-        self._daemons.close()
+        super().close()

@@ -14,9 +14,9 @@ from pathlib import Path
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, process_state, run, spawn, tail, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
-from pytest_nfvperf.features.routing.model import BfdStatus, SessionCondition, SessionState
+from pytest_nfvperf.features.routing.model import BfdStatus
 from pytest_nfvperf.features.routing.ports import BgpSpeaker
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.ports.datapath import SamplerReading
 
 NICE = -10
@@ -29,36 +29,6 @@ BULK_DEADLINE_S = 60.0
 ANSWER_DEADLINE_S = 2.0
 _START_DEADLINE_S = 10.0
 _INTERVAL_S = 0.02
-
-
-def wait_for_session(
-    speaker: BgpSpeaker, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
-) -> SessionState:
-    """A speaker's ``await_session``. A dead or stopped daemon ends the wait, a busy one does not."""
-    last_seen = "nothing yet"
-
-    def look() -> SessionState | None:
-        nonlocal last_seen
-        speaker.check()
-        try:
-            state = speaker.session(neighbor)
-        except TestbedError as error:
-            last_seen = error.message
-            return None
-        last_seen = str(state)
-        return state if condition(state) else None
-
-    try:
-        return wait_until(
-            look,
-            f"{speaker.info().engine} of AS {speaker.config.asn}: {awaited}",
-            deadline_s,
-            interval_s=_INTERVAL_S,
-            last_seen=lambda: last_seen,
-        )
-    except DeadlineError as error:
-        error.evidence.update(speaker.logs())
-        raise
 
 
 class ControlSocket:
@@ -146,7 +116,7 @@ class RoutingDaemons:
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
         self.directory.mkdir()
 
-    def start(self, daemon: Daemon) -> ManagedProcess:
+    def run_daemon(self, daemon: Daemon) -> ManagedProcess:
         """Start one; its output goes to NAME.log."""
         self._wanted[daemon.name] = daemon
         if daemon.socket is not None:
@@ -183,7 +153,7 @@ class RoutingDaemons:
         missing = [name for name in self._wanted if not self._running[name].running()]
         for name in missing:
             self._running[name].stop()  # it has ended: this removes it from the journal
-            self.start(self._wanted[name])
+            self.run_daemon(self._wanted[name])
         return missing
 
     def pids(self) -> dict[str, int]:

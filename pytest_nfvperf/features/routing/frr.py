@@ -24,7 +24,6 @@ from pytest_nfvperf.features.routing.daemons import (
     check_configuration,
     configuration_refused,
     executable,
-    wait_for_session,
 )
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
@@ -36,6 +35,7 @@ from pytest_nfvperf.features.routing.model import (
     SpeakerInfo,
     family_of,
 )
+from pytest_nfvperf.features.routing.ports import BgpSpeaker
 from pytest_nfvperf.model.errors import TestbedError
 
 DIRECTORIES = PROGRAMS["bgpd"].directories
@@ -180,7 +180,7 @@ def _label(neighbor: Neighbor) -> str:
     return neighbor.address.replace(":", "-")
 
 
-class FrrSpeaker:
+class FrrSpeaker(RoutingDaemons, BgpSpeaker):
     """FRR (zebra, bgpd and, with BFD, bfdd) in a namespace, in a private state directory.
 
     It announces a prefix by bgpd's ``network`` and a blackhole route in the kernel, which the DUT's agent follows.
@@ -192,19 +192,15 @@ class FrrSpeaker:
     ``namespace``: under /run/netns, with the addresses that it speaks from. ``role`` names its directory.
     """
 
-    await_session = wait_for_session
-
     def __init__(self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "frr") -> None:
         self.config = config
         self._files = configuration(config)
         self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
         self._namespace = namespace
-        self._daemons = RoutingDaemons(journal, namespace, role)
-        self.directory: Path = self._daemons.directory  # has the vty sockets
+        super().__init__(journal, namespace, role)
         self._log = NewLines(self.directory / "bgpd.log")
         self._down_reason: dict[str, str] = {}  # by the neighbour's address
         self._vtys = {name: Vty(self.directory / f"{name}.vty", name) for name in self._files}
-        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
 
     @cached_property
     def _version(self) -> str:
@@ -228,7 +224,7 @@ class FrrSpeaker:
             argv += ("--log-level", "debug" if name == "bfdd" else "info")
             if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
                 argv += (_BFD_CONTROL, str(self.directory / "bfdd.sock"))
-            self._daemons.start(Daemon(name, argv, f"{name}.vty"))
+            self.run_daemon(Daemon(name, argv, f"{name}.vty"))
             self._await_answer(name)  # the others connect to zebra when they start, and later only after seconds
 
     def _common(self, name: str) -> tuple[str, ...]:
@@ -236,7 +232,7 @@ class FrrSpeaker:
         return ("-f", str(conf), "-i", str(pid), "-u", "root", "-g", "frrvty")
 
     def _await_answer(self, name: str) -> None:
-        self._daemons.await_answer(name, lambda: self._vtys[name].run("show version"))
+        self.await_answer(name, lambda: self._vtys[name].run("show version"))
 
     def session(self, neighbor: str) -> SessionState:
         state = frr_session(self._ask, self.config.neighbor(neighbor))
@@ -254,7 +250,7 @@ class FrrSpeaker:
         return answer
 
     def _run(self, daemon: str, *commands: str, deadline_s: float = ANSWER_DEADLINE_S) -> str:
-        with self._daemons.explaining():
+        with self.explaining():
             return self._vtys[daemon].run(*commands, deadline_s=deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
@@ -290,11 +286,11 @@ class FrrSpeaker:
         """Start the ended daemons, with what is announced now."""
         for name, text in configuration(self.config).items():
             (self.directory / f"{name}.conf").write_text(text, encoding="utf-8")
-        for name in self._daemons.start_missing():
+        for name in self.start_missing():
             self._vtys[name].close()
             self._await_answer(name)
 
     def close(self) -> None:
         for vty in self._vtys.values():
             vty.close()
-        self._daemons.close()
+        super().close()

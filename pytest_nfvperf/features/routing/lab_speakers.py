@@ -15,7 +15,7 @@ from typing import Any
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.bird import BirdControl, bird_session
-from pytest_nfvperf.features.routing.daemons import is_stopped, wait_for_session
+from pytest_nfvperf.features.routing.daemons import is_stopped
 from pytest_nfvperf.features.routing.frr import Vty, frr_session, static_route
 from pytest_nfvperf.features.routing.model import (
     BfdTimers,
@@ -25,6 +25,7 @@ from pytest_nfvperf.features.routing.model import (
     SpeakerInfo,
     family_of,
 )
+from pytest_nfvperf.features.routing.ports import BgpSpeaker
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
@@ -273,7 +274,7 @@ class LabBird:
         self._run(f"enable {protocol}")
 
 
-class LabBgpSpeaker:
+class LabBgpSpeaker(BgpSpeaker):
     """FRR or BIRD by its sockets. It never starts, stops or restarts the lab's daemon, nor touches its files.
 
     Announcements are made at run time, and taken back by ``withdraw`` or ``close``. ``announce`` raises ConfigError
@@ -288,8 +289,6 @@ class LabBgpSpeaker:
         TestbedError: the speaker does not listen there, or has no session to watch.
     """
 
-    await_session = wait_for_session
-
     def __init__(self, journal: Journal, spec: LabSpeaker) -> None:
         self._name = spec.name
         self._journal = journal
@@ -300,8 +299,15 @@ class LabBgpSpeaker:
             self._engine.discover()
             undo.pop_all()
         self.config = self._engine.config
-        self.session = self._engine.session
-        self.check = self.start = self._engine.process.check
+
+    def start(self) -> None:
+        self.check()
+
+    def session(self, neighbor: str) -> SessionState:
+        return self._engine.session(neighbor)
+
+    def check(self) -> None:
+        self._engine.process.check()
 
     def info(self) -> SpeakerInfo:
         return SpeakerInfo(self._engine.name, self._engine.version(), (self._engine.process.name,))
@@ -333,9 +339,6 @@ class LabBgpSpeaker:
     def restart(self) -> None:
         who = f"{self._engine.name} of speaker {self._name!r}"
         raise TestbedError(f"{who} belongs to somebody else: nfvperf does not restart it")
-
-    def logs(self) -> Mapping[str, str]:
-        return {}  # the place of the lab's logs is unknown
 
     def close(self) -> None:
         self.withdraw(tuple(self._entries))

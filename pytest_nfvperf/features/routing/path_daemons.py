@@ -20,7 +20,7 @@ from pytest_nfvperf.features.routing.daemons import executable
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
 from pytest_nfvperf.features.routing.model import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
-from pytest_nfvperf.features.routing.ports import BgpPath, BgpSpeaker
+from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpPath, BgpSpeaker
 from pytest_nfvperf.features.routing.route_agent import KnownHops, RouteAgent, StepWatch, UpdateWatch
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
@@ -88,8 +88,8 @@ def require_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
     return built
 
 
-class LocalBgp:
-    """Fulfils ports.BgpDaemons: FRR and BIRD of this machine.
+class LocalBgp(BgpDaemons):
+    """FRR and BIRD of this machine.
 
     Args:
         journal: returns the run's journal, once the machine is taken.

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
-from pytest_nfvperf.backends.base import Daemons, StartsDaemons
+from pytest_nfvperf.backends.base import Daemons
 from pytest_nfvperf.features.routing.daemons import SessionSampler
 from pytest_nfvperf.features.routing.model import BgpPathPlan, SessionState
-from pytest_nfvperf.features.routing.ports import ESTABLISHED_WITHIN_S, BgpDaemons, BgpPath, BgpSpeaker, RunsBgp
+from pytest_nfvperf.features.routing.ports import ESTABLISHED_WITHIN_S, BgpDaemons, BgpPath, BgpSpeaker
 from pytest_nfvperf.features.routing.simulated import SimulatedBgp
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.display import format_seconds
@@ -68,7 +68,7 @@ def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> BgpDaemons:  # 
     return LocalBgp(journal)
 
 
-BGP: Daemons[BgpDaemons] = Daemons(_on_machine, SimulatedBgp)
+BGP: Daemons[BgpDaemons] = Daemons("BGP", _on_machine, SimulatedBgp)
 
 
 class LiveBgpPath:
@@ -207,9 +207,4 @@ def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
 
 def bgp_daemons(session: NfvSession) -> BgpDaemons:
     """What starts routing daemons on this testbed; UnavailableError if nothing does."""
-    backend = session.backend
-    if isinstance(backend, RunsBgp):
-        return backend.bgp()
-    if isinstance(backend, StartsDaemons):
-        return backend.daemons(BGP)
-    raise UnavailableError("BGP on this testbed is not possible: its backend starts no routing daemons")
+    return session.backend.daemons(BGP)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     BgpPathPlan,
@@ -15,15 +17,17 @@ from pytest_nfvperf.features.routing.model import (
     SpeakerConfig,
     SpeakerInfo,
 )
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.measure.rig import Service
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 ESTABLISHED_WITHIN_S = 5.0
+_INTERVAL_S = 0.02
 _INSTALLED_WITHIN_S = 5.0
 
 
-class BgpSpeaker(Protocol):
+class BgpSpeaker(ABC):
     """A routing daemon, or several that belong together, with its own configuration and state.
 
     Every method raises TestbedError, with the end of the daemon's log, when a daemon has died or does not answer.
@@ -31,8 +35,10 @@ class BgpSpeaker(Protocol):
 
     config: SpeakerConfig
 
+    @abstractmethod
     def info(self) -> SpeakerInfo: ...
 
+    @abstractmethod
     def start(self) -> None:
         """Check the configuration with the daemon's own checker, then start. Sessions come up later.
 
@@ -41,6 +47,7 @@ class BgpSpeaker(Protocol):
             TestbedError: a daemon is not installed.
         """
 
+    @abstractmethod
     def session(self, neighbor: str) -> SessionState:
         """The session with a neighbour, by its address; KeyError for an unknown one. Under 20 ms."""
 
@@ -49,28 +56,61 @@ class BgpSpeaker(Protocol):
     ) -> SessionState:
         """Wait until a session meets the condition. ``awaited``: what is awaited, for the message.
 
+        A dead or stopped daemon ends the wait, a busy one does not.
+
         Raises:
             DeadlineError: what was awaited, and what was seen instead, with the daemon's log as evidence.
         """
+        last_seen = "nothing yet"
 
+        def look() -> SessionState | None:
+            nonlocal last_seen
+            self.check()
+            try:
+                state = self.session(neighbor)
+            except TestbedError as error:
+                last_seen = error.message
+                return None
+            last_seen = str(state)
+            return state if condition(state) else None
+
+        try:
+            return wait_until(
+                look,
+                f"{self.info().engine} of AS {self.config.asn}: {awaited}",
+                deadline_s,
+                interval_s=_INTERVAL_S,
+                last_seen=lambda: last_seen,
+            )
+        except DeadlineError as error:
+            error.evidence.update(self.logs())
+            raise
+
+    @abstractmethod
     def announce(self, prefixes: Sequence[str]) -> None:
         """Originate these prefixes too. Returns when the daemon accepted them, not when neighbours have them."""
 
+    @abstractmethod
     def withdraw(self, prefixes: Sequence[str]) -> None:
         """Stop originating these prefixes; ignores unknown ones."""
 
+    @abstractmethod
     def pids(self) -> Mapping[str, int]:
         """Process ids of the running daemons, by name: to cause faults, and to read their CPU cost."""
 
+    @abstractmethod
     def restart(self) -> None:
         """Restart killed daemons with the same configuration."""
 
+    @abstractmethod
     def check(self) -> None:
         """Raise TestbedError if a daemon has died or is stopped."""
 
     def logs(self) -> Mapping[str, str]:
         """The last lines of the daemons' logs, by name, for errors."""
+        return {}
 
+    @abstractmethod
     def close(self) -> None:
         """Stop the daemons and remove what they left. Can be called twice."""
 
@@ -111,7 +151,7 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BgpPath:
+class BgpPath(Service):
     """The running daemons of S1.
 
     Attributes:
@@ -172,12 +212,14 @@ class BgpPath:
                 stack.callback(part.close)
 
 
-class BgpDaemons(Protocol):
+class BgpDaemons(ABC):
     """Starts routing daemons on a testbed."""
 
     def lacks(self) -> str | None:
         """What this machine lacks for S1, as text for a person, and what to do; None if it has all."""
+        return None
 
+    @abstractmethod
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpPath:
         """Start the speakers and the agent on a live topology of the plan. Sessions come up later.
 
@@ -186,6 +228,7 @@ class BgpDaemons(Protocol):
             TestbedError: a daemon is not installed, or did not start.
         """
 
+    @abstractmethod
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
         """Open a speaker of the testbed file; it already runs.
 
@@ -193,10 +236,3 @@ class BgpDaemons(Protocol):
             ConfigError: it lacks a protocol that the file names.
             TestbedError: nobody listens where the file says.
         """
-
-
-@runtime_checkable
-class RunsBgp(Protocol):
-    """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
-
-    def bgp(self) -> BgpDaemons: ...

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pytest_nfvperf.features.routing.daemons import wait_for_session
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     BgpPathPlan,
@@ -17,22 +16,20 @@ from pytest_nfvperf.features.routing.model import (
     SpeakerConfig,
     SpeakerInfo,
 )
-from pytest_nfvperf.features.routing.ports import BgpPath, BgpSpeaker
+from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpPath, BgpSpeaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 
-class FakeSpeaker:
-    """Fulfils ports.BgpSpeaker. A session is established, at once, while both ends run and agree.
+class FakeSpeaker(BgpSpeaker):
+    """A session is established, at once, while both ends run and agree.
 
     Args:
         wire: the running speakers by address; this one adds itself when it starts.
         address: its own.
         config: its sessions and routes.
     """
-
-    await_session = wait_for_session
 
     def __init__(self, wire: dict[str, FakeSpeaker], address: str, config: SpeakerConfig) -> None:
         self.config = config
@@ -105,16 +102,13 @@ class FakeSpeaker:
         if not self.running:
             raise TestbedError(f"the fake speaker of AS {self.config.asn} was killed by SIGKILL")
 
-    def logs(self) -> Mapping[str, str]:
-        return {}
-
     def close(self) -> None:
         self.kill()
         self._wire.pop(self._address, None)
 
 
 class SimulatedPart:
-    """Fulfils ports.RouteFollower, ports.Link and ports.Steps in a plan: every wait succeeds, and no step is seen."""
+    """A RouteFollower, Link and Steps in a plan: every wait succeeds, and no step is seen."""
 
     def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None: ...
 
@@ -132,11 +126,8 @@ class SimulatedPart:
     def close(self) -> None: ...
 
 
-class SimulatedBgp:
-    """Fulfils ports.BgpDaemons. Starts nothing, and nothing follows the routes of its speakers."""
-
-    def lacks(self) -> str | None:
-        return None
+class SimulatedBgp(BgpDaemons):
+    """Starts nothing, and nothing follows the routes of its speakers."""
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpPath:  # noqa: ARG002 - nothing is deployed
         wire: dict[str, FakeSpeaker] = {}

@@ -28,7 +28,7 @@ from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0
 """The child notices a frozen server after ten seconds, which can happen twice in one command."""
@@ -42,8 +42,8 @@ _REACHED_RATIO = 0.97
 _MTU = MAX_FRAME_SIZE - 18
 
 
-class TrexGenerator:
-    """Fulfils ports.generator.Generator.
+class TrexGenerator(Generator):
+    """A TRex server as a Generator.
 
     Args:
         spec: server, client library, ports, force, delays.

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recor
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
-from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine, digest
+from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine, digest
 from pytest_nfvperf.features.trex.child import (
     PYPI,
     VARIABLE,
@@ -33,7 +33,6 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, NicSpec, Testbed
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
-from pytest_nfvperf.ports.machine import StoredValue
 
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
@@ -107,10 +106,11 @@ def _client(generator: GeneratorSpec, library: str, *, listens: bool) -> Check:
     return Check(_CLIENT, CheckState.OK, f"{name}, STL {version}", needed=True)
 
 
-class TrexSide:
-    """Fulfils GeneratorSide: an existing server, or one that the run starts."""
+class TrexSide(GeneratorSide):
+    """An existing server, or one that the run starts."""
 
     def __init__(self, testbed: Testbed) -> None:
+        super().__init__(testbed)
         self._spec = testbed.generator
         self._server: TrexServer | None = None
         self._trex: TrexGenerator | None = None
@@ -127,12 +127,6 @@ class TrexSide:
         ports = self._trex.ports.values() if self._trex is not None else ()
         return min((port.speed_bps for port in ports if not port.virtual and port.speed_bps), default=None)
 
-    def polling_cpus(self) -> tuple[int, ...]:
-        return ()
-
-    def round_trips(self, machine: ReservedMachine) -> StoredValue | None:  # noqa: ARG002 - see polling_cpus
-        return None
-
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Ceilings, measured once a run: a later server of this name may be other hardware."""
         spec, journal = self._spec, machine.journal
@@ -144,9 +138,6 @@ class TrexSide:
 
         facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
         return CachedCeilings(StoredValueFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
-
-    def extra_generator_mib(self) -> int | None:
-        return None
 
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
         """Connect to the server, after starting it if the run has to."""
@@ -168,21 +159,18 @@ class TrexSide:
         self._trex = TrexGenerator(self._spec, journal.directory, options=options)
         return self._trex
 
+    @classmethod
+    def replayed(cls, testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
+        spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=testbed.generator.ports)
+        return TrexGenerator(spec, directory, options=ChildOptions(start=start))
+
+    @staticmethod
+    def check_trial(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
+        """What a server could not send or count, as far as it is known without one."""
+        check_spec(ports, spec)
+        streams(spec, {name: TrexPort(number, port) for number, (name, port) in enumerate(ports.items())})
+
     def close(self) -> None:
         server, self._server = self._server, None
         if server is not None:
             server.stop()
-
-
-def _replayed(testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
-    spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=testbed.generator.ports)
-    return TrexGenerator(spec, directory, options=ChildOptions(start=start))
-
-
-def _check(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
-    """What a server could not send or count, as far as it is known without one."""
-    check_spec(ports, spec)
-    streams(spec, {name: TrexPort(number, port) for number, (name, port) in enumerate(ports.items())})
-
-
-TREX = FeatureEngine(TrexSide, _replayed, _check)

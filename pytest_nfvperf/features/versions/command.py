@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS, PORT_REASONS
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
-from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
@@ -27,6 +26,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.evidence import Progress
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -89,7 +89,7 @@ def verify(version: CachedVersion) -> VerifiedVersion:
     discovered = discover_testbed()
     testbed = replace(discovered, ovs=replace(discovered.ovs, prefix=version.place))
     with closing(LocalBackend(testbed, EmbeddedSide(testbed))) as backend:
-        rig = Rig(backend.parts(), Context(Recorder("verify", [], backend.clock), SilentProgress(), backend.clock))
+        rig = Rig(backend.parts(), Context(Recorder("verify", [], backend.clock), Progress(), backend.clock))
         datapaths = tuple(_pass_frames(backend, rig, datapath) for datapath in _DATAPATHS)
         rig.close()
     problems = []

@@ -18,10 +18,10 @@ from pytest_nfvperf.adapters.generators.packet_socket import (
 )
 from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
-from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
+from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorInfo, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -32,7 +32,6 @@ from pytest_nfvperf.model.traffic.trial import (
     sum_of_classes,
 )
 from pytest_nfvperf.ports.generator import Burst, Generator, GeneratorPort
-from pytest_nfvperf.ports.machine import StoredValue
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
@@ -59,15 +58,13 @@ class CountedBursts:
     reads each burst as one batch (NETDEV_MAX_BURST). Pauses of the generator do not matter, because only the
     instructions of the DUT's threads count.
 
-    Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
-
-    ``instruction_ns``: virtual time of one instruction, in ns. ``generator``: sends and receives; closed with this.
+    ``instruction_ns``: virtual time of one instruction, in ns. ``generator``: of ports that are rings; sends and
+    receives; closed with this.
     """
 
-    def __init__(self, instruction_ns: int, generator: EmbeddedGenerator) -> None:
+    def __init__(self, instruction_ns: int, generator: Generator) -> None:
         self.instruction_ns = instruction_ns
         self._generator = generator
-        self.info = generator.info
         self.attach = generator.attach
         self.detach = generator.detach
         self.wait_links_up = generator.wait_links_up
@@ -173,74 +170,68 @@ def _summed(direction: Direction, results: Sequence[TrialResult], intended: int)
     return replace(total, skipped=intended - total.offered, **sums)
 
 
-class CountingGenerator:
+class CountingGenerator(Generator):
     """Sends through packet sockets or, if the ports are rings, through the embedded generator.
 
     Kernel interfaces (the veth pairs of the kernel datapath, and of OVS without DPDK) get packet sockets; the
     vhost-user ports of OVS with DPDK are rings, whose generator ``start_rings`` starts when the first one is attached.
-    Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
     """
 
     def __init__(self, sockets: PacketSocketGenerator, start_rings: Callable[[], CountedBursts]) -> None:
-        self._engines: list[PacketSocketGenerator | CountedBursts] = [sockets]  # and the one for rings, once started
+        self._sockets = sockets
         self._start_rings = start_rings
-        self._ring_ports: set[str] = set()
+        self._rings: CountedBursts | None = None
+        self._active: PacketSocketGenerator | CountedBursts = sockets
         self.instruction_ns = sockets.instruction_ns
-        self.info = sockets.info
+
+    def info(self) -> GeneratorInfo:
+        return self._sockets.info()
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Attach all ports, or none. ConfigError if some are rings and some kernel interfaces."""
-        rings = [port for port in ports if port.device.startswith(_RING_DEVICE)]
-        if not rings:
-            self._engines[0].attach(ports)
-            return
-        others = [port.name for port in ports if port not in rings]
-        if others:
+        """Attach the ports of a topology, all or none. ConfigError if some are rings and some kernel interfaces."""
+        rings = [port.name for port in ports if port.device.startswith(_RING_DEVICE)]
+        others = [port.name for port in ports if port.name not in rings]
+        if rings and others:
             raise ConfigError(
-                f"{', '.join(port.name for port in rings)} are rings of DPDK and {', '.join(others)} are not: "
-                "in virtual time the generator's ports are of one kind"
+                f"{', '.join(rings)} are rings of DPDK and {', '.join(others)} are not: in virtual time the "
+                "generator's ports are of one kind"
             )
-        if len(self._engines) == 1:
-            self._engines.append(self._start_rings())
-        self._engines[1].attach(ports)
-        self._ring_ports.update(port.name for port in rings)
+        if rings:
+            self._rings = self._rings or self._start_rings()
+        self._active = self._rings if rings and self._rings is not None else self._sockets
+        self._active.attach(ports)
 
     def detach(self, names: Sequence[str]) -> None:
-        for engine in self._engines:
-            engine.detach(names)
-        self._ring_ports.difference_update(names)
+        self._active.detach(names)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        for engine in self._engines:
-            engine.wait_links_up(deadline_s)
+        self._active.wait_links_up(deadline_s)
 
     def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
-        self._sender(directions).learn(traffic, directions)
+        self._active.learn(traffic, directions)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        return self._sender(spec.directions).run_trial(spec)
+        return self._active.run_trial(spec)
 
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        return self._sender(spec.directions).run_counted(spec, forwarding_ns)
+        return self._active.run_counted(spec, forwarding_ns)
 
     def close(self) -> None:
-        for engine in self._engines:
-            engine.close()
-
-    def _sender(self, directions: Sequence[Direction]) -> PacketSocketGenerator | CountedBursts:
-        over_rings = any(self._ring_ports & {direction.tx, direction.rx} for direction in directions)
-        return self._engines[1 if over_rings else 0]
+        self._sockets.close()
+        if self._rings is not None:
+            self._rings.close()
 
 
-class PacketSocketSide:
-    """Fulfils GeneratorSide.
+class PacketSocketSide(GeneratorSide):
+    """Packet sockets: one CPU, no rates, and readings do not alternate, because nothing disturbs them.
 
     ``an_instruction_ns``: virtual time of one instruction, in ns; raises ConfigError if time is not virtual.
     """
 
-    def __init__(self, an_instruction_ns: Callable[[], int] = instruction_ns) -> None:
+    def __init__(self, testbed: Testbed, an_instruction_ns: Callable[[], int] = instruction_ns) -> None:
+        super().__init__(testbed)
         self._instruction_ns = an_instruction_ns
 
     def check(self) -> None:
@@ -248,21 +239,6 @@ class PacketSocketSide:
 
     def describe(self) -> str:
         return f"packet sockets, in virtual time: {self._instruction_ns()} ns an instruction"
-
-    def line_rate_bps(self) -> float | None:
-        return None  # its ports are veth pairs
-
-    def polling_cpus(self) -> tuple[int, ...]:
-        return ()
-
-    def round_trips(self, machine: ReservedMachine) -> StoredValue | None:  # noqa: ARG002 - as GeneratorSide has it
-        return None  # there is one CPU
-
-    def ceilings(self, machine: ReservedMachine) -> None:
-        """None: there are no rates."""
-
-    def extra_generator_mib(self) -> int | None:
-        return None  # readings do not alternate, because nothing disturbs them
 
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
         """Starts nothing yet: each trial opens its sockets, and the first ring starts the program."""
@@ -285,12 +261,7 @@ class PacketSocketSide:
         )
         return CountedBursts(self._instruction_ns(), generator)
 
-    def close(self) -> None: ...
-
-
-def _check(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
-    check_spec(ports, spec)
-    check_countable(spec.traffic)
-
-
-PACKET_SOCKETS = FeatureEngine(lambda _: PacketSocketSide(), check=_check)
+    @staticmethod
+    def check_trial(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
+        check_spec(ports, spec)
+        check_countable(spec.traffic)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest_nfvperf as nfv
 from pytest_nfvperf import extend
@@ -28,8 +28,8 @@ def ip(*words: str) -> str:
     return done.stdout
 
 
-class WireMaker:
-    """Fulfils extend.DatapathMaker."""
+class WireMaker(extend.DatapathMaker):
+    """Makes wires on this machine."""
 
     def lacks(self) -> str | None:
         """Root, and ip(8)."""
@@ -42,8 +42,8 @@ class WireMaker:
         return Wire(workshop)
 
 
-class Wire:
-    """Fulfils extend.Datapath."""
+class Wire(extend.Datapath):
+    """The wires of all topologies."""
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
@@ -83,8 +83,8 @@ class Wire:
             built.close()
 
 
-class BuiltWire:
-    """Fulfils extend.BuiltTopology. Whatever fails while it is built, nothing of it stays."""
+class BuiltWire(extend.BuiltTopology):
+    """One topology. Whatever fails while it is built, nothing of it stays."""
 
     def __init__(self, workshop: Workshop, topology: nfv.Topology, name: str) -> None:
         refuse_impossible(topology)
@@ -113,21 +113,9 @@ class BuiltWire:
         bridges = [",".join(self.topology.bridge_ports(bridge)) for bridge in self.topology.bridges]
         return [sys.executable, "-m", "acme_datapath.forward", str(self._ready), *bridges]
 
-    def attachments(self) -> tuple[extend.Attachment, ...]:
+    def attachments(self) -> Mapping[str, str | None]:
         """DPDK's words for the far ends; the embedded generator takes them."""
-        return tuple(extend.Attachment(port, f"net_af_packet,iface={far}") for port, far in self._far.items())
-
-    def netns(self, namespace: str) -> str:
-        """A wire has no namespaces for hosts."""
-        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
-
-    def firewall(self) -> Mapping[str, Sequence[str]]:
-        """Nothing filters."""
-        return {}
-
-    def not_offloaded(self) -> str | None:
-        """A program forwards."""
-        return "the wire is a program"
+        return {port: f"net_af_packet,iface={far}" for port, far in self._far.items()}
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until the program listens on all ports."""
@@ -160,8 +148,10 @@ class BuiltWire:
             self._ready.unlink(missing_ok=True)
 
 
-class PortCounters:
-    """Counters for the drop ledger: anything with ``snapshot`` is a collector."""
+class PortCounters(extend.Collector):
+    """Counters for the drop ledger."""
+
+    source = KIND
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

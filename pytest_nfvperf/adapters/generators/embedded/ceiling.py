@@ -7,11 +7,10 @@ need no switch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import quantiles
-from types import TracebackType
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
@@ -33,15 +32,15 @@ _WINDOW_S = 0.005
 _FEWEST_WINDOWS = 4
 
 
-class VhostLoop:
-    """Two vhost-user server sockets; the frames of each come out at the other.
+class VhostLoop(EmbeddedGenerator):
+    """Two vhost-user server sockets; the frames of each come out at the other, ``loop0`` and ``loop1``.
 
     Args:
         hugepages_mib: memory in MiB, 0 without hugepages.
         drop_every: drop every n-th frame of each direction; 0: none.
 
     Attributes:
-        devices: devargs for the generator's two ports.
+        devices: devargs for the other generator's two ports.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class VhostLoop:
     ) -> None:
         sockets = [run_dir / f"{file_prefix}-{end}.sock" for end in (0, 1)]
         self.devices = tuple(f"net_virtio_user,path={socket},server=1,{VIRTIO_RING}" for socket in sockets)
-        self._engine = EmbeddedGenerator(
+        super().__init__(
             binary,
             cpus=[cpu],
             control_cpus=control_cpus,
@@ -79,66 +78,37 @@ class VhostLoop:
                 )
                 for end, socket in enumerate(sockets)
             ]
-            self._engine.attach(ports, drop_every=drop_every)
-            self._engine.forward()
+            self.attach(ports, drop_every=drop_every)
+            self.forward()
         except BaseException:
             self.close()
             raise
 
-    @property
-    def pid(self) -> int:
-        return self._engine.pid
 
-    def stop(self) -> Mapping[str, Any]:
-        """Stop forwarding; returns its counters per end: ``loop0``, ``loop1``."""
-        return self._engine.stop_forwarding()
-
-    def close(self) -> None:
-        self._engine.close()
-
-    def __enter__(self) -> VhostLoop:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class LoopRig:
-    """The program and the CPUs of a ceiling's measurement.
-
-    Attributes:
-        loop_cpu: on which the DUT polls in other measurements: it must be idle now.
-        hugepages_mib: memory of each of the two processes.
-        options: of both.
-    """
-
-    binary: Path
-    cpus: tuple[int, ...]
-    control_cpus: tuple[int, ...]
-    loop_cpu: int
-    run_dir: Path
-    hugepages_mib: int = 128
-    options: EngineOptions | None = None
-
-
-def measure_ceiling(rig: LoopRig, traffic: AnyTraffic, settle: Callable[[Generator], object] = lambda _: None) -> float:
+def measure_ceiling(
+    traffic: AnyTraffic,
+    settle: Callable[[Generator], object] = lambda _: None,
+    *,
+    binary: Path,
+    cpus: Sequence[int],
+    loop_cpu: int,
+    **shared: Any,
+) -> float:
     """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
 
-    Takes about 2 s. Raises TestbedError if no frame came back. ``settle`` is called first; it waits until the host has
-    placed the CPUs close together.
+    Takes about 2 s. Raises TestbedError if no frame came back.
+
+    Args:
+        traffic: its frames and directions.
+        settle: is called first; it waits until the host has placed the CPUs close together.
+        binary: the program.
+        cpus: of the generator.
+        loop_cpu: on which the DUT polls in other measurements: it must be idle now.
+        shared: of both processes, as for EmbeddedGenerator.
     """
     tag = f"ceiling-{traffic.shape_label}"
-    shared: dict[str, Any] = {
-        "control_cpus": rig.control_cpus,
-        "run_dir": rig.run_dir,
-        "hugepages_mib": rig.hugepages_mib,
-        "options": rig.options,
-    }
-    with VhostLoop(rig.binary, cpu=rig.loop_cpu, file_prefix=f"{tag}-loop", **shared) as loop:
-        generator = EmbeddedGenerator(rig.binary, cpus=rig.cpus, file_prefix=tag, **shared)
+    with closing(VhostLoop(binary, cpu=loop_cpu, file_prefix=f"{tag}-loop", **shared)) as loop:
+        generator = EmbeddedGenerator(binary, cpus=cpus, file_prefix=tag, **shared)
         try:
             generator.attach(loop_ports(loop.devices, mtu=max(1500, traffic.largest_frame_size - 18)))
             generator.wait_links_up(5.0)

@@ -44,7 +44,7 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import LinkOutage
-from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort, PortDevice
+from pytest_nfvperf.ports.generator import OWN_RING, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
 PROTOCOL = 1
@@ -120,8 +120,8 @@ class EngineOptions:
     kept_speed: StoredValue | None = None
 
 
-class EmbeddedGenerator:
-    """Fulfils ports.generator.Generator.
+class EmbeddedGenerator(Generator):
+    """nfvperf-gen as a Generator.
 
     Args:
         binary: nfvperf-gen, from :func:`pytest_nfvperf.adapters.generators.embedded.build.find`.
@@ -152,7 +152,7 @@ class EmbeddedGenerator:
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._sending: dict[str, str] = {}
-        self._devices: dict[str, PortDevice] = {}
+        self._devices: dict[str, Mapping[str, Any]] = {}
         self._speed = CoreSpeed(self._options.kept_speed)
         self._pollers: tuple[Poller, ...] = ()
         self._carrier_losses: Mapping[str, int] = {}
@@ -186,7 +186,8 @@ class EmbeddedGenerator:
     def sending(self) -> Mapping[str, str]:
         return dict(self._sending)
 
-    def devices(self) -> Mapping[str, PortDevice]:
+    def nics(self) -> Mapping[str, Mapping[str, Any]]:
+        """What drivers granted to the attached NICs, by port: answers to ``attach`` (engine-protocol.md)."""
         return dict(self._devices)
 
     def attach(self, ports: Sequence[GeneratorPort], *, drop_every: int = 0) -> None:
@@ -260,7 +261,7 @@ class EmbeddedGenerator:
         return [
             LinkOutage(
                 name,
-                self._devices[name].pci or name,
+                self._devices[name].get("pci") or name,
                 began_ns + outage["lost_ns"],
                 began_ns + outage["restored_ns"] if "restored_ns" in outage else None,
             )
@@ -376,22 +377,19 @@ class EmbeddedGenerator:
 
     def _note_device(self, port: GeneratorPort, answer: Mapping[str, Any]) -> None:
         """Remember what the driver granted. A port with other rings than asked for says so in the evidence."""
-        names = ("driver", "mac", "promiscuous", "queues", "rx_descriptors", "tx_descriptors")
-        device = PortDevice(pci=answer.get("pci"), **{name: answer[name] for name in names})
-        self._devices[port.name] = device
-        self._ports[port.name] = replace(
-            port, rx_descriptors=device.rx_descriptors, tx_descriptors=device.tx_descriptors
-        )
+        self._devices[port.name] = answer
+        received, sent = answer["rx_descriptors"], answer["tx_descriptors"]
+        self._ports[port.name] = replace(port, rx_descriptors=received, tx_descriptors=sent)
         others = [
             f"{granted} {side} descriptors, {asked} were asked for"
             for side, granted, asked in (
-                ("receive", device.rx_descriptors, port.rx_descriptors),
-                ("transmit", device.tx_descriptors, port.tx_descriptors),
+                ("receive", received, port.rx_descriptors),
+                ("transmit", sent, port.tx_descriptors),
             )
             if granted != asked
         ]
         if others:
-            self._sending[port.name] = f"DPDK's {device.driver}: {'; '.join(others)}"
+            self._sending[port.name] = f"DPDK's {answer['driver']}: {'; '.join(others)}"
 
     def _let_go(self, names: Sequence[str]) -> None:
         """Undo half an attach. If that fails, too, close: the first error is the one to report."""

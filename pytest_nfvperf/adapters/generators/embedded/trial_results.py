@@ -45,7 +45,7 @@ from pytest_nfvperf.model.traffic.trial import (
     VnfCounts,
     counts_by_class,
 )
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import GeneratorPort, RunningTrial
 from pytest_nfvperf.ports.machine import StoredValue
 
 FEWEST_LOOKS = 200
@@ -254,8 +254,8 @@ def _health(answer: Mapping[str, Any]) -> RigHealth:
     )
 
 
-class EngineTrial:
-    """Fulfils ports.running_trial.RunningTrial."""
+class EngineTrial(RunningTrial):
+    """A running trial of the embedded generator."""
 
     def __init__(
         self,

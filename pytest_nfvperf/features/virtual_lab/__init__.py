@@ -1,1 +1,0 @@
-"""A lab without hardware: a guest with emulated PCI NICs, cabled to one another."""
