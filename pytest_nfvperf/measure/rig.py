@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
 from pytest_nfvperf.measure.cpu_placement import Placement
@@ -41,6 +41,10 @@ LINK_DEADLINE_S = 10.0
 
 MAX_RECOVERIES = 2
 """How often a broken testbed is rebuilt in one run before later tests cite the first cause."""
+
+
+def _lacks(what: str) -> NoReturn:
+    raise UnavailableError(f"this testbed has {what}")
 
 
 class RigParts(ABC):
@@ -81,17 +85,17 @@ class RigParts(ABC):
         return None
 
     def make_streams(self) -> StreamEngine:
-        raise UnavailableError("this testbed has no engine for streams between namespaces")
+        _lacks("no engine for streams between namespaces")
 
     def make_requests(self) -> SendRequests:
-        raise UnavailableError("this testbed has nothing that sends requests between namespaces")
+        _lacks("nothing that sends requests between namespaces")
 
     def make_connects(self) -> MakeConnects:
-        raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
+        _lacks("nothing that measures TCP connects between namespaces")
 
     def watch_path(self, client: StreamEnd, server: StreamEnd) -> AbstractContextManager[Watch]:  # noqa: ARG002
         """Watch what passes between two namespaces; see ``ports.streams.WatchPath``."""
-        raise UnavailableError("nobody here can restart the DUT and watch what passes meanwhile")
+        _lacks("nobody who can restart the DUT and watch what passes meanwhile")
 
     def make_cpu_accounting(self) -> CpuAccounting | None:
         """None if nobody can account for CPU time."""
@@ -99,14 +103,14 @@ class RigParts(ABC):
 
     def make_profiler(self) -> Profiler:
         """Of the CPUs of DUT and streams."""
-        raise UnavailableError("this testbed has no profiler for the CPUs of its DUT")
+        _lacks("no profiler for the CPUs of its DUT")
 
     def check_cabling(self, datapath: Datapath, generator: Generator) -> None:  # noqa: B027 - there are none
         """TestbedError if cables are not where the testbed file says."""
 
     def beside(self, name: str) -> RigParts:
         """The parts of one more rig on the same CPUs."""
-        raise UnavailableError(f"this testbed has one DUT, and no room for {name!r} beside it")
+        _lacks(f"one DUT, and no room for {name!r} beside it")
 
     def room_for_companions(self) -> int:
         """For how many more rigs there is memory now."""

@@ -184,7 +184,6 @@ def test_without_a_dut_that_rests_the_host_is_just_waited_for() -> None:
     before = clock.monotonic()
     assert Placement((1,), Remembered(KNOWN), clock).settle(generator) == 100
     assert clock.monotonic() - before == pytest.approx(3 * LOOK_EVERY_S)
-    assert dut is None or dut.stops == 0
 
 
 def test_a_dut_whose_rest_is_interrupted_goes_on() -> None:
