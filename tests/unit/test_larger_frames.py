@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.comparison_fields import merge_fields
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.measurements import Subject
+from pytest_nfvperf.measure.measurements import Measurement, Subject
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.measure.outcome import Cost, Reading
@@ -140,13 +140,13 @@ def test_where_a_line_has_a_rate_the_line_is_the_limit() -> None:
     assert figure.traffic.frame_size == 64
 
 
-class Sized:
+class Sized(Measurement):
     """A figure whose second subject outpaces the rig with frames of less than 256 bytes.
 
     ``shows_late``: not as it begins, but in its readings.
     """
 
-    name, units, reading_s = "sized", {"forwarding_rate": "pps"}, 0.1
+    name, units, reading_s, takes_turns = "sized", {"forwarding_rate": "pps"}, 0.1, True
 
     def __init__(self, bench: OneBench, *, shows_late: bool = False) -> None:
         self.size, self.outpaced, self.was_read = 64, False, False
