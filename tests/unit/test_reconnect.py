@@ -138,7 +138,7 @@ def test_a_dut_that_nobody_restarts_is_a_skip(clock: VirtualClock) -> None:
     for watch, restart in ((parts.watch_path, lambda **_: None), (Link(clock).watch, datapath.restart)):
         deployed = live(clock, None, restart)
         deployed.deployment.watch_path = watch
-        with pytest.raises(UnavailableError, match="nobody (here|who) can restart the"):
+        with pytest.raises(UnavailableError, match=r"nobody (here|who) can restart the"):
             ReconnectTime(context(clock, Listed()), ("pod1", "pod2")).read(deployed, None)
 
 
