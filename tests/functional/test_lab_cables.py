@@ -204,7 +204,6 @@ def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
             runner = TrialRunner(
                 generator,
                 ovs.collectors(),
-                make_ledger=None,
                 check_alive=ovs.check_alive,
                 context=Context(Recorder("flap", [], clock), Progress(), clock),
             )

@@ -32,7 +32,6 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import NODES, vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.datapath import Settling
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import losses
 from tests.functional.ovs_support import (
@@ -112,10 +111,7 @@ def trial(
         collectors = datapath.collectors()
         before = [one.snapshot() for one in collectors]
         result = generator.run_trial(spec)
-        after = [
-            one.settled(early, result.lost) if isinstance(one, Settling) else one.snapshot()
-            for one, early in zip(collectors, before, strict=True)
-        ]
+        after = [one.settled(early, one.snapshot(), result.lost) for one, early in zip(collectors, before, strict=True)]
         return result, trial_ledger(topology, result, before, after)
 
 

@@ -18,7 +18,6 @@ from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.generator import KnowsForwardingThread
 from tests.functional.ovs_support import clean_run, needs_root
 
 pytestmark = needs_root
@@ -81,7 +80,7 @@ def test_every_frame_is_sent_once_and_counted_where_it_arrives(
 def test_bursts_are_told_with_what_the_forwarding_thread_ran(
     ovs: OvsDatapath, generator: PacketSocketGenerator
 ) -> None:
-    (source,) = [each for each in ovs.collectors() if isinstance(each, KnowsForwardingThread)]
+    (source,) = [each for each in ovs.collectors() if each.forwarding_ns() is not None]
     before = source.forwarding_ns()
     assert before is not None
     _, bursts = generator.run_counted(spec(Traffic()), lambda: source.forwarding_ns() or 0)
