@@ -108,7 +108,7 @@ def test_a_frame_that_no_crossing_takes_is_dropped(netdev: OvsDatapath) -> None:
         receiver.settimeout(0.2)
         with pytest.raises(TimeoutError):
             receiver.recv(2048)
-    told = flat_ledger(1, 0, before, netdev.collector.settled(before, 1), one_way)
+    told = flat_ledger(1, 0, before, netdev.collector.settled(before, before, 1), one_way)
     assert sum(line.frames for line in told.lines) == 1, told
     assert told.lines[0].reason.startswith(("datapath_drop_", "drop_action_")), told
     assert told.unexplained == 0
