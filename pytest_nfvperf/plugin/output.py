@@ -29,12 +29,12 @@ from pytest_nfvperf.model.display import cut, did_you_mean, encodable, folded, f
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
-from pytest_nfvperf.ports.evidence import Sink
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import RunEvidence
     from pytest_nfvperf.adapters.report.texts import Findings
     from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion
+    from pytest_nfvperf.ports.evidence import Sink
 
 FINDINGS = "nfv_found"
 """Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""
@@ -271,24 +271,6 @@ def other_results(config: pytest.Config) -> Iterator[ResultExporter]:
     for option in OTHER_RESULTS.names():
         if value := config.getoption(option, None):
             yield OTHER_RESULTS.part(option)(config, value)
-
-
-class IsolatedSink(Sink):
-    """Passes records to a sink that only shows them. If it fails, the test and its evidence go on.
-
-    ``parts`` gets a line for each failure, which begins with ``what``.
-    """
-
-    def __init__(self, sink: Any, parts: EndParts, what: str) -> None:
-        self._sink, self._parts, self._what = sink, parts, what
-
-    def emit(self, record: Any) -> None:
-        with self._parts.isolated(self._what):
-            self._sink.emit(record)
-
-    def close(self) -> None:
-        with self._parts.isolated(self._what):
-            self._sink.close()
 
 
 def attach(report: pytest.TestReport, findings: Findings | None = None) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
-from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+if TYPE_CHECKING:  # the plugin imports this module in every pytest run
+    from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
+    from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 
 
 class Clock(Protocol):
@@ -38,7 +39,7 @@ class CpuAccounting(ABC):
         """
 
 
-Profiler = Callable[[Callable[[], object]], CpuProfile]
+Profiler = Callable[[Callable[[], object]], "CpuProfile"]
 """Samples call stacks on the testbed's CPUs while the given work goes on. It slows what runs there: nothing is measured
 meanwhile. Raises UnavailableError, with the reason, where profiling is not possible or not permitted, and whatever the
 work raises."""

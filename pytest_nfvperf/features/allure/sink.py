@@ -68,7 +68,7 @@ from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSetti
 from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.plugin.output import IsolatedSink, ResultExporter, failing_in_isolation, parts_of
+from pytest_nfvperf.plugin.output import EndParts, ResultExporter, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
 # allure-python-commons says py.typed, but half of its API has no annotations.
@@ -267,6 +267,24 @@ def _verdict_step(verdict: Verdict, end_ns: int) -> None:
     why = "" if passed else verdict.reason or verdict.judgement.value
     with results.result_step(title, end_ns=end_ns, status=_JUDGED[verdict.judgement], message=why):
         pass
+
+
+class IsolatedSink(Sink):
+    """Passes records to a sink that only shows them. If it fails, the test and its evidence go on.
+
+    ``parts`` gets a line for each failure, which begins with ``what``.
+    """
+
+    def __init__(self, sink: Any, parts: EndParts, what: str) -> None:
+        self._sink, self._parts, self._what = sink, parts, what
+
+    def emit(self, record: Any) -> None:
+        with self._parts.isolated(self._what):
+            self._sink.emit(record)
+
+    def close(self) -> None:
+        with self._parts.isolated(self._what):
+            self._sink.close()
 
 
 class AllureResults:
