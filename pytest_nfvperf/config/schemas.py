@@ -6,23 +6,21 @@ import json
 import re
 from typing import Any
 
-from pytest_nfvperf.config.sla_file import OF_FLOWS, OPERATORS, SELECTORS, Selector, SlaModel
-from pytest_nfvperf.config.testbed_model import TestbedFile, TestbedModel
-from pytest_nfvperf.config.traffic_file import TrafficModel
-from pytest_nfvperf.config.validate import section_of
+from pytest_nfvperf.config.sla_file import OF_FLOWS, OPERATORS, SELECTORS, Selector, SlaFile
+from pytest_nfvperf.config.testbed_model import TestbedFile
+from pytest_nfvperf.config.traffic_file import TrafficFile
+from pytest_nfvperf.config.validate import json_schema
 from pytest_nfvperf.model.metrics import GOALS, METRICS, Metric
-
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_of_testbed() -> dict[str, Any]:
-    return {"$schema": _DIALECT, **section_of(TestbedFile, TestbedModel).model_json_schema(by_alias=True)}
+    return json_schema(TestbedFile, "pytest_nfvperf testbed file")
 
 
 def schema_of_sla() -> dict[str, Any]:
     """Schema of an SLA file: pydantic's, with the words of the language put in."""
-    schema = {"$schema": _DIALECT, **SlaModel.model_json_schema(by_alias=True)}
-    properties = schema["$defs"]["RuleModel"]["properties"]
+    schema = json_schema(SlaFile, "pytest_nfvperf SLA file")
+    properties = schema["$defs"]["RuleSection"]["properties"]
     own = {"type": ["string", "integer", "boolean"]}
     properties["where"] |= {
         "properties": {name: _selector(selector) for name, selector in SELECTORS.items()},
@@ -41,7 +39,7 @@ def schema_of_sla() -> dict[str, Any]:
 
 
 def schema_of_traffic() -> dict[str, Any]:
-    return {"$schema": _DIALECT, **TrafficModel.model_json_schema()}
+    return json_schema(TrafficFile, "pytest_nfvperf traffic file")
 
 
 def _selector(selector: Selector) -> dict[str, Any]:

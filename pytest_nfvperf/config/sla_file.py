@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from pytest_nfvperf.config.units import FRAME_RATE, LOOK_ALIKES, RATIO, UnitError, dimensions_of, quantity
-from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
+from pytest_nfvperf.config.validate import Faults, SchemaVersion, read_as
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import MISSPELT, did_you_mean, format_fps, listed
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.fields import file_key
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.metrics import GOALS, METRICS, RENAMED, Metric
 from pytest_nfvperf.model.sla.rules import (
@@ -32,8 +33,7 @@ from pytest_nfvperf.model.traffic.traffic import IMIXES, MIN_FRAME_SIZE, check_f
 # The words of the language that are not metrics: what can be selected, and by which operators.
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(NamedTuple):
     """A label of a subject.
 
     ``values``: the words it can have; empty for any word. ``number``: whole numbers only. ``foreign``: a third party
@@ -100,22 +100,25 @@ _LEAST_FPS, _MOST_NS = {True: 10_000, False: 1_000}, 100e6
 _OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "=="}
 
 
-class RuleModel(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSection:
     """One rule: which subjects, and what they must reach."""
 
-    name: str = Field(default="", description="what the rule is called in reports")
-    where: dict[str, Any] = Field(default_factory=dict, description="labels that select subjects; all must match")
-    require: dict[str, Any] = Field(description="metric: limit", examples=[{"ndr": ">= 4 Mpps"}], min_length=1)
-    source: str = Field(default="", description="where the figures were published", examples=["RHOSO 18, 2025"])
+    name: Annotated[str, file_key("what the rule is called in reports")] = ""
+    where: Annotated[dict[str, Any], file_key("labels that select subjects; all must match")] = field(
+        default_factory=dict
+    )
+    require: Annotated[dict[str, Any], Field(min_length=1), file_key("metric: limit", {"ndr": ">= 4 Mpps"})]
+    source: Annotated[str, file_key("where the figures were published", "RHOSO 18, 2025")] = ""
 
 
-class SlaModel(VersionedFile):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaFile:
     """An SLA file."""
 
-    model_config = ConfigDict(title="pytest_nfvperf SLA file")
-
-    name: str = Field(default="", description="what the SLA is called in reports")
-    rules: tuple[RuleModel, ...] = Field(description="each judged by itself", min_length=1)
+    schema: SchemaVersion
+    name: Annotated[str, file_key("what the SLA is called in reports")] = ""
+    rules: Annotated[tuple[RuleSection, ...], Field(min_length=1), file_key("each judged by itself")]
 
 
 def load_sla(path: str | Path, shown: str = "") -> Sla:
@@ -183,63 +186,55 @@ def _doubt(rule: Rule, metric: str, limit: Limit) -> str:
 
 
 def _to_sla(document: Document, shown: str = "") -> Sla:
-    model, file = validated(SlaModel, document), shown or document.file
-    rules = (_to_rule(rule, document, file, ("rules", index)) for index, rule in enumerate(model.rules))
-    renamed = (
-        f"{file}:{document.line((*path, old))}: {show_path((*path, old))}: it is called {RENAMED[old]} now: write that"
-        for path, rule in ((("rules", index, "require"), rule) for index, rule in enumerate(model.rules))
-        for old in rule.require
-        if old in RENAMED
-    )
+    model, file, faults = read_as(SlaFile, document), shown or document.file, Faults(document)
+    rules: list[Rule] = []
+    renamed: list[str] = []
+    for index, rule in enumerate(model.rules):
+        path: KeyPath = ("rules", index)
+        place = f"{file}:{document.line(path)}: {show_path(path)}"
+        rules.append(Rule(*_judged(rule, path, faults), place, rule.name, rule.source))
+        for old in (metric for metric in rule.require if metric in RENAMED):
+            at = (*path, "require", old)
+            renamed.append(f"{file}:{document.line(at)}: {show_path(at)}: it is called {RENAMED[old]} now: write that")
+    faults.refuse()
     return Sla(tuple(rules), file, tuple(renamed))
 
 
-def _to_rule(rule: RuleModel, document: Document, file: str, path: KeyPath) -> Rule:
-    where = []
+def _judged(rule: RuleSection, path: KeyPath, faults: Faults) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """``where`` and ``require`` of a rule."""
+    where: list[tuple[str, tuple[str, ...]]] = []
+    require: list[tuple[str, Limit]] = []
     for name, value in rule.where.items():
-        try:
+        with faults.at(*path, "where", name):
             where.append((name, parse_selector(name, value)))
-        except ValueError as error:
-            raise document.error(str(error), (*path, "where", name)) from None
-    require = tuple(
-        (RENAMED.get(metric, metric), limit)
-        for metric, given in rule.require.items()
-        for limit in _limits(metric, given, document, (*path, "require", metric))
-    )
-    place = f"{file}:{document.line(path)}: {show_path(path)}"
-    return Rule(tuple(where), require, place, rule.name, rule.source)
+    for written, given in rule.require.items():
+        at: KeyPath = (*path, "require", written)
+        metric = RENAMED.get(written, written)
+        with faults.at(*at):
+            if metric not in METRICS:
+                raise ValueError(f"unknown metric '{metric}'{did_you_mean(metric, METRICS)} (known: {listed(METRICS)})")
+            if given == []:
+                raise ValueError(f"{metric} requires nothing: give a limit or leave it out")
+            for number, item in enumerate(given if isinstance(given, list) else [given]):
+                place: KeyPath = (*at, number) if isinstance(given, list) else at
+                require += [(metric, limit) for limit in _limit(metric, item, place, faults)]
+    return tuple(where), tuple(require)
 
 
-def _limits(metric: str, given: Any, document: Document, path: KeyPath) -> tuple[Limit, ...]:
-    metric = RENAMED.get(metric, metric)
-    if metric not in METRICS:
-        hint = did_you_mean(metric, METRICS)
-        raise document.error(f"unknown metric '{metric}'{hint} (known: {listed(METRICS)})", path)
-    if isinstance(given, list):
-        if not given:
-            raise document.error(f"{metric} requires nothing: give a limit or leave it out", path)
-        return tuple(_limit(metric, item, document, (*path, index)) for index, item in enumerate(given))
-    return (_limit(metric, given, document, path),)
-
-
-def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
-    at, text, repeats, flows = None, given, 1, None
-    if isinstance(given, dict):
-        unknown = [key for key in given if key not in LIMIT_KEYS]
-        if unknown:
-            hint = did_you_mean(str(unknown[0]), LIMIT_KEYS)
-            known = listed(LIMIT_KEYS)
-            raise document.error(f"unknown key '{unknown[0]}'{hint} (known here: {known})", (*path, unknown[0]))
-        if "limit" not in given:
-            raise document.error(f"is missing: write e.g. 'limit: \"{METRICS[metric].example}\"'", (*path, "limit"))
-        at, text, repeats = given.get("at"), given["limit"], given.get("repeats", 1)
-        flows = given.get("flows")
-    try:
-        return replace(
-            parse_limit(metric, text, at), repeats=parse_repeats(metric, repeats), **_flows(metric, text, flows)
-        )
-    except ValueError as error:
-        raise document.error(str(error), path) from None
+def _limit(metric: str, given: Any, path: KeyPath, faults: Faults) -> Iterator[Limit]:
+    """The limit, unless it is noted as a fault."""
+    said = given if isinstance(given, dict) else {"limit": given}
+    unknown = next((key for key in said if key not in LIMIT_KEYS), None)
+    if unknown is not None:
+        hint = did_you_mean(str(unknown), LIMIT_KEYS)
+        faults.note((*path, unknown), f"unknown key '{unknown}'{hint} (known here: {listed(LIMIT_KEYS)})")
+    elif "limit" not in said:
+        faults.note((*path, "limit"), f"is missing: write e.g. 'limit: \"{METRICS[metric].example}\"'")
+    else:
+        with faults.at(*path):
+            limit = parse_limit(metric, said["limit"], said.get("at"))
+            repeats = parse_repeats(metric, said.get("repeats", 1))
+            yield replace(limit, repeats=repeats, **_flows(metric, said["limit"], said.get("flows")))
 
 
 def _flows(metric: str, text: object, given: object) -> dict[str, Any]:

@@ -12,20 +12,17 @@ from pathlib import Path
 
 from pytest_nfvperf.config.testbed_model import (
     CpuClaim,
-    GeneratorSection,
-    OvsSection,
     TestbedFile,
-    TestbedModel,
     cpu_claims,
     to_file,
     to_testbed,
 )
-from pytest_nfvperf.config.validate import data_of, section_of, section_text, validated
+from pytest_nfvperf.config.validate import read_as, written
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import did_you_mean, listed
-from pytest_nfvperf.model.testbed.keys import normal_pci, vf_of
+from pytest_nfvperf.model.fields import normal_pci, vf_of
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, why_setting_refused
-from pytest_nfvperf.model.testbed.testbed import LabSpeaker, NodeSpec, Testbed, TrexSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, LabSpeaker, NodeSpec, OvsSpec, Testbed, TrexSpec
 
 TREX_DUMMY = "dummy"
 """An interface that is none, to make a pair."""
@@ -56,7 +53,7 @@ def parse_testbed(
 
 
 def _checked(document: Document, numa: SysfsNuma | None, cores: int | None) -> tuple[Testbed, tuple[str, ...]]:
-    file: TestbedFile = data_of(TestbedFile, validated(section_of(TestbedFile, TestbedModel), document))
+    file = read_as(TestbedFile, document)
     cores = usable_cores() if cores is None else cores
     warnings = check_testbed(file, document, cores=cores, numa=numa or SysfsNuma())
     return to_testbed(file, Path(document.file).parent), warnings
@@ -64,7 +61,7 @@ def _checked(document: Document, numa: SysfsNuma | None, cores: int | None) -> t
 
 def yaml_of_testbed(testbed: Testbed) -> str:
     """The testbed as the text of a file that reads back to an equal testbed."""
-    return dump({"schema": 1, **section_text(to_file(testbed))})
+    return dump(written(to_file(testbed)))
 
 
 class SysfsNuma:
@@ -145,7 +142,7 @@ def _known(names: Sequence[str], wrong: str) -> str:
 
 def _host_of(testbed: TestbedFile, node: str | None) -> str:
     """The host of a node, as ssh knows it; "" for this machine, and for a node that the file does not have."""
-    return next((each.ssh or "" for each in testbed.nodes if each.name == node), "")
+    return next((each.ssh or "" for each in testbed.nodes.values() if each.name == node), "")
 
 
 def _repeated_ports(testbed: TestbedFile) -> Iterator[Problem]:
@@ -243,8 +240,8 @@ def _devices_of_generator(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Pro
 
 def _nics(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Problem]:
     """Set-up that contradicts itself, and VFs that will not be there. What the machine can do is asked later."""
-    made = {nic.pci: nic.vfs for nic in testbed.nics if nic.vfs}
-    for nic in testbed.nics:
+    made = {nic.pci: nic.vfs for nic in testbed.nics.values() if nic.vfs}
+    for nic in testbed.nics.values():
         path: KeyPath = ("nics", nic.pci)
         settings = ", ".join(nic.vf_settings)
         if vf_of(nic.pci) is None:
@@ -263,7 +260,7 @@ def _nics(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Problem]:
     used += [(("generator", "devices", index), device) for index, device in enumerate(testbed.generator.devices)]
     for path, device in used:
         yield from ((path, problem) for problem in _missing_vf(device, made))
-    bound = {nic.pci for nic in testbed.nics if nic.bind}
+    bound = {nic.pci for nic in testbed.nics.values() if nic.bind}
     interfaces = [(("dut", "ports", index), port.interface) for index, port in enumerate(testbed.dut.ports)]
     interfaces += [(("generator", "devices", index), name) for index, name in enumerate(testbed.generator.devices)]
     for path, name in interfaces:
@@ -281,7 +278,7 @@ def _missing_vf(device: str, made: Mapping[str, int]) -> Iterator[str]:
         yield f"{pf} gets {made[pf]} VFs, 0 to {made[pf] - 1}, so there is no VF {number}: write 'vfs: {number + 1}'"
 
 
-def _ovs_settings(ovs: OvsSection) -> Iterator[Problem]:
+def _ovs_settings(ovs: OvsSpec) -> Iterator[Problem]:
     path: KeyPath = ("dut", "ovs")
     if ovs.run_dir and ovs.instance != "system":
         yield (*path, "run_dir"), "a private instance has its own directory: write 'instance: system', or leave it out"
@@ -335,7 +332,7 @@ def _links(testbed: TestbedFile) -> Iterator[Problem]:
 def _unlinked_ports(testbed: TestbedFile) -> Iterator[str]:
     linked = {end for link in testbed.links for end in link}
     linked |= {f"dut.{name}" for bond in testbed.dut.bonds if f"dut.{bond.name}" in linked for name in bond.members}
-    linked |= {f"dut.{node.underlay}" for node in testbed.nodes}
+    linked |= {f"dut.{node.underlay}" for node in testbed.nodes.values()}
     for port in testbed.dut.ports:
         if f"dut.{port.name}" not in linked:
             yield f"port {port.name!r} is in no link: no generator port is cabled to it"
@@ -397,8 +394,8 @@ def _distant_ports(testbed: TestbedFile, claims: Sequence[CpuClaim], numa: Sysfs
 
 def _cabled_nodes(testbed: TestbedFile) -> Iterator[Problem]:
     hosts: dict[str, str] = {}
-    cabled = any(node.ssh or node.underlay for node in testbed.nodes)
-    for node in testbed.nodes:
+    cabled = any(node.ssh or node.underlay for node in testbed.nodes.values())
+    for node in testbed.nodes.values():
         path: KeyPath = ("nodes", node.name)
         for key in ("python", "ssh_config"):
             if node.ssh is None and getattr(node, key) is not None:
@@ -427,7 +424,7 @@ def _wrong_underlay(testbed: TestbedFile, node: NodeSpec, underlay: str) -> Iter
 
 
 def _ports_of_nodes(testbed: TestbedFile) -> Iterator[Problem]:
-    cabled, names = any(node.underlay for node in testbed.nodes), [node.name for node in testbed.nodes]
+    cabled = any(node.underlay for node in testbed.nodes.values())
     for index, port in enumerate(testbed.dut.ports):
         path: KeyPath = ("dut", "ports", index)
         if port.node is None:
@@ -435,8 +432,8 @@ def _ports_of_nodes(testbed: TestbedFile) -> Iterator[Problem]:
                 what = f"the file's nodes have ports of their own: on which one is {port.name!r}?"
                 yield path, f"{what} Write 'node: NAME'"
             continue
-        if port.node not in names:
-            yield (*path, "node"), f"unknown node {port.node!r}{_known(names, port.node)}"
+        if port.node not in testbed.nodes:
+            yield (*path, "node"), f"unknown node {port.node!r}{_known([*testbed.nodes], port.node)}"
         if not cabled:
             yield (
                 (*path, "node"),
@@ -452,15 +449,15 @@ def _nodes(testbed: TestbedFile) -> Iterator[Problem]:
             ("nodes",),
             "nodes are private OVS, and dut.ovs.instance is 'system': write 'instance: private', or leave 'nodes' out",
         )
-    versions = [name for name, _ in testbed.ovs]
-    for node in testbed.nodes:
+    versions = [*testbed.ovs]
+    for node in testbed.nodes.values():
         if node.version is not None and node.version not in versions:
             problem = (
                 f"the file's section 'ovs' has no version {node.version!r}{_known(versions, node.version)}: write it "
                 f"there, such as 'ovs: {{{node.version}: /opt/ovs}}'"
             )
             yield ("nodes", node.name, "ovs"), problem
-    here = [node for node in testbed.nodes if node.ssh is None]
+    here = [node for node in testbed.nodes.values() if node.ssh is None]
     owners: dict[int, str] = {}
     for name, cpu in ((node.name, cpu) for node in here for cpu in node.cpus):
         if owners.setdefault(cpu, name) != name:
@@ -477,7 +474,7 @@ def _nodes(testbed: TestbedFile) -> Iterator[Problem]:
 # Section ``generator``.
 
 
-def _generator(generator: GeneratorSection) -> Iterator[Problem]:
+def _generator(generator: GeneratorSpec) -> Iterator[Problem]:
     engine: KeyPath = ("generator", "engine")
     if generator.engine == "trex":
         yield from _trex(generator)
@@ -499,7 +496,7 @@ def _generator(generator: GeneratorSection) -> Iterator[Problem]:
             yield ("generator", "ports"), f"port {port} is listed twice"
 
 
-def _trex(generator: GeneratorSection) -> Iterator[Problem]:
+def _trex(generator: GeneratorSpec) -> Iterator[Problem]:
     start = generator.trex.start
     if not generator.server and start is None:
         yield ("generator", "engine"), "engine 'trex' needs its server: write e.g. 'server: tgen1'"

@@ -1,19 +1,30 @@
-"""The shape of a testbed file as data classes; how it becomes a Testbed, and a Testbed a file again.
+"""The shape of a testbed file; how it becomes a Testbed, and a Testbed a file again.
 
-The keys of most sections are described by the data classes of the model that hold them (``model/testbed``).
+The keys of most sections are fields of the data classes of the model that hold them (``model/testbed``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from pytest_nfvperf.config.validate import VersionedFile
+from pytest_nfvperf.config.validate import SchemaVersion
 from pytest_nfvperf.config.yaml_file import KeyPath
-from pytest_nfvperf.model.testbed.keys import BitRate, Cpus, Form, Key, LocalPath, VersionName
+from pytest_nfvperf.model.fields import (
+    BY_KEY,
+    Flag,
+    FullPciAddress,
+    LinkRate,
+    LocalPath,
+    Mebibytes,
+    Text,
+    VersionName,
+    file_key,
+    words,
+)
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,
@@ -23,6 +34,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     GeneratorSpec,
     LabSpeaker,
     NicSpec,
+    NodeName,
     NodeSpec,
     OvsSpec,
     StreamsSpec,
@@ -33,33 +45,13 @@ LOOPBACK = "127.0.0.1"
 """Where a TRex server listens that we start."""
 
 
-def _whole_mib(value: float) -> int:
-    if value % 1:
-        raise ValueError(f"{value * (1 << 20):g} bytes is not a whole number of MiB: write e.g. '1024 MiB'")
-    return int(value)
-
-
-@dataclass(frozen=True, slots=True)
-class OvsSection(OvsSpec):
-    """``dut.ovs``: how to get the DUT's OVS."""
-
-    pmd_cpus: Annotated[Cpus, Key("CPUs of the poll-mode threads")] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class DutSection:
     """``dut``: what is measured."""
 
-    ovs: Annotated[OvsSection, Key()] = field(default_factory=OvsSection)
-    ports: Annotated[tuple[DutPort, ...], Key("ports that generator ports are cabled to")] = ()
-    bonds: Annotated[tuple[DutBond, ...], Key("ports that are one port of the bridge")] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorSection(GeneratorSpec):
-    """``generator``: what sends and receives."""
-
-    cpus: Annotated[Cpus, Key("CPUs of the embedded generator's polling threads")] = ()
+    ovs: OvsSpec = field(default_factory=OvsSpec)
+    ports: Annotated[tuple[DutPort, ...], file_key("ports that generator ports are cabled to")] = ()
+    bonds: Annotated[tuple[DutBond, ...], file_key("ports that are one port of the bridge")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +59,8 @@ class VnfSection:
     """``vnf``: what runs VNFs that do not say it themselves."""
 
     kind: Annotated[
-        Annotated[str, Form(words=("loop", "testpmd", "qemu"))] | None,
-        Key("testpmd where each VNF has a CPU of its own, else loop"),
+        Annotated[str, words("loop", "testpmd", "qemu")] | None,
+        file_key("testpmd where each VNF has a CPU of its own, else loop"),
     ] = None
 
 
@@ -77,8 +69,8 @@ class UnderlaySection:
     """``underlay``: what joins nodes."""
 
     line_rate_bps: Annotated[
-        Annotated[BitRate, Field(gt=0)] | None,
-        Key("layer-1 bit rate: no more is offered than it carries", "10 Gbps", written="line_rate"),
+        LinkRate | None,
+        file_key("layer-1 bit rate: no more is offered than it carries", "10 Gbps", alias="line_rate"),
     ] = None
 
 
@@ -88,56 +80,43 @@ class TestbedFile:
 
     __test__ = False
 
+    schema: SchemaVersion
     name: Annotated[
         str,
-        Form(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]+$", longest=100),
-        Key(example="r650-cx6"),
+        Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]+$", max_length=100, examples=["r650-cx6"]),
     ]
-    dut: Annotated[DutSection, Key()] = field(default_factory=DutSection)
-    generator: Annotated[GeneratorSection, Key()] = field(default_factory=GeneratorSection)
+    dut: DutSection = field(default_factory=DutSection)
+    generator: GeneratorSpec = field(default_factory=GeneratorSpec)
     links: Annotated[
-        tuple[tuple[str, str], ...], Key("cables: [generator.PORT, dut.NAME]", [["generator.0", "dut.dpdk0"]])
+        tuple[tuple[Text, Text], ...],
+        file_key("cables: [generator.PORT, dut.NAME]", [["generator.0", "dut.dpdk0"]]),
     ] = ()
-    cpus: Annotated[CpuPlan, Key()] = field(default_factory=CpuPlan)
-    vnf: Annotated[VnfSection, Key()] = field(default_factory=VnfSection)
-    streams: Annotated[StreamsSpec, Key()] = field(default_factory=StreamsSpec)
-    speakers: Annotated[tuple[LabSpeaker, ...], Key("routing daemons that run already")] = ()
+    cpus: CpuPlan = field(default_factory=CpuPlan)
+    vnf: VnfSection = field(default_factory=VnfSection)
+    streams: StreamsSpec = field(default_factory=StreamsSpec)
+    speakers: Annotated[tuple[LabSpeaker, ...], file_key("routing daemons that run already")] = ()
     ovs: Annotated[
-        tuple[tuple[VersionName, LocalPath], ...],
-        Form(mapping=True),
-        Key(
+        dict[VersionName, LocalPath],
+        file_key(
             "more versions of Open vSwitch, for tests that ask for one by name: a prefix or root, relative to this "
             "file, 'installed', or a name of `nfvperf ovs list`",
             {"old": "debian:bullseye", "new": "/opt/ovs-3.3.4"},
         ),
-    ] = ()
+    ] = field(default_factory=dict)
     nodes: Annotated[
-        tuple[NodeSpec, ...],
-        Form(mapping=True),
-        Key("of topologies with several nodes: what each node is, by its name"),
-    ] = ()
-    underlay: Annotated[UnderlaySection, Key()] = field(default_factory=UnderlaySection)
+        dict[NodeName, NodeSpec], BY_KEY, file_key("of topologies with several nodes: what each node is, by its name")
+    ] = field(default_factory=dict)
+    underlay: UnderlaySection = field(default_factory=UnderlaySection)
     nics: Annotated[
-        tuple[NicSpec, ...],
-        Form(mapping=True),
-        Key(
+        dict[FullPciAddress, NicSpec],
+        BY_KEY,
+        file_key(
             "NICs of this machine that the run sets up and gives back as they were, by PCI address",
             {"0000:3b:00.0": {"bind": "vfio-pci"}},
         ),
-    ] = ()
-    hugepages_mib: Annotated[
-        int,
-        Form(unit="MiB", check=_whole_mib),
-        Key("hugepage memory of the run", "1024 MiB", written="hugepages"),
-    ] = 0
-    discovered: Annotated[bool, Key("written by the tool for a testbed found without a file")] = False
-
-
-class TestbedModel(VersionedFile):
-    """A testbed file."""
-
-    __test__ = False
-    model_config = ConfigDict(title="pytest_nfvperf testbed file")
+    ] = field(default_factory=dict)
+    hugepages_mib: Annotated[Mebibytes, file_key("hugepage memory of the run", "1024 MiB", alias="hugepages")] = 0
+    discovered: Annotated[Flag, file_key("written by the tool for a testbed found without a file")] = False
 
 
 def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
@@ -152,30 +131,24 @@ def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
 
     ovs, generator, streams = file.dut.ovs, file.generator, file.streams
     claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(file))}
-    versions = tuple(NamedOvs(name, place(where)) for name, where in file.ovs)
+    versions = tuple(NamedOvs(name, place(where)) for name, where in file.ovs.items())
     server = generator.server or (LOOPBACK if generator.trex.start else None)
     return Testbed(
         name=file.name,
-        ovs=OvsSpec(**{**_copied(OvsSpec, ovs), "versions": versions}),
+        ovs=replace(ovs, versions=versions, pmd_cpus=()),
         cpus=CpuPlan(**claims),
         ports=file.dut.ports,
-        generator=GeneratorSpec(
-            **{
-                **_copied(GeneratorSpec, generator),
-                "server": server,
-                "recording": from_folder(generator.recording),
-            }
-        ),
+        generator=replace(generator, server=server, recording=from_folder(generator.recording), cpus=()),
         links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in file.links),
         hugepages_mib=file.hugepages_mib,
         discovered=file.discovered,
         vnf_kind=file.vnf.kind,
         streams=replace(streams, path=streams.path and place(streams.path)),
         speakers=file.speakers,
-        nodes=tuple(replace(node, ssh_config=from_folder(node.ssh_config)) for node in file.nodes),
+        nodes=tuple(replace(node, ssh_config=from_folder(node.ssh_config)) for node in file.nodes.values()),
         underlay_line_rate_bps=file.underlay.line_rate_bps,
         bonds=file.dut.bonds,
-        nics=file.nics,
+        nics=tuple(file.nics.values()),
     )
 
 
@@ -184,29 +157,25 @@ def to_file(testbed: Testbed) -> TestbedFile:
     # A cable names the bare ports. Somebody may already have written the prefix.
     links = ((link.generator.removeprefix("generator."), link.dut.removeprefix("dut.")) for link in testbed.links)
     return TestbedFile(
+        schema=1,
         name=testbed.name,
-        dut=DutSection(OvsSection(**_copied(OvsSpec, testbed.ovs)), testbed.ports, testbed.bonds),
-        generator=GeneratorSection(**_copied(GeneratorSpec, testbed.generator)),
+        dut=DutSection(testbed.ovs, testbed.ports, testbed.bonds),
+        generator=testbed.generator,
         links=tuple((f"generator.{generator}", f"dut.{dut}") for generator, dut in links),
         cpus=testbed.cpus,
         vnf=VnfSection(testbed.vnf_kind),
         streams=testbed.streams,
         speakers=testbed.speakers,
-        ovs=tuple((version.name, version.where) for version in testbed.ovs.versions),
-        nodes=testbed.nodes,
+        ovs={version.name: version.where for version in testbed.ovs.versions},
+        nodes={node.name: node for node in testbed.nodes},
         underlay=UnderlaySection(testbed.underlay_line_rate_bps),
-        nics=testbed.nics,
+        nics={nic.pci: nic for nic in testbed.nics},
         hugepages_mib=testbed.hugepages_mib,
         discovered=testbed.discovered,
     )
 
 
-def _copied(kind: type[Any], data: Any) -> dict[str, Any]:
-    return {each.name: getattr(data, each.name) for each in fields(kind)}
-
-
-@dataclass(frozen=True)
-class CpuClaim:
+class CpuClaim(NamedTuple):
     """One owner's claim on CPUs, and the key it is under."""
 
     owner: str
@@ -218,7 +187,7 @@ def cpu_claims(file: TestbedFile) -> tuple[CpuClaim, ...]:
     """Who claims which CPUs. Keys that mean the same owner are separate claims."""
     claims = [CpuClaim(owner.name, getattr(file.cpus, owner.name), ("cpus", owner.name)) for owner in fields(CpuPlan)]
     # Nodes on other machines have CPUs of those.
-    of_nodes = tuple(cpu for node in file.nodes if node.ssh is None for cpu in node.cpus)
+    of_nodes = tuple(cpu for node in file.nodes.values() if node.ssh is None for cpu in node.cpus)
     claims += [
         CpuClaim("pmd", file.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus")),
         CpuClaim("pmd", of_nodes, ("nodes",)),

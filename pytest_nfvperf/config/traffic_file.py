@@ -15,15 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Required
 
-from pydantic import ConfigDict, Field
+from pydantic import Field, with_config
+from typing_extensions import TypedDict  # which pydantic brings, and wants before Python 3.12
 
 from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
-from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
+from pytest_nfvperf.config.validate import SchemaVersion, read_as
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_document, read_document
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.fields import Count, Whole, file_key
+from pytest_nfvperf.model.traffic.frame_program import Order
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, MAX_FRAME_SIZE, Imix, Traffic
@@ -173,55 +176,60 @@ _PACKET_EXAMPLE = 'Ether()/Dot1Q(vlan=10)/IP()/TCP(dport=80, flags="S")'
 _SOURCES = ("packet", "pcap", "trex")
 
 
-class VaryModel(Strict):
-    """A field of the packet that differs from frame to frame."""
+@with_config(extra="forbid")
+class VarySection(TypedDict, total=False):
+    """A field of the packet that differs from frame to frame: the arguments of ``Vary``."""
 
-    field: str = Field(description="as scapy names it", examples=["IP.dst"])
-    count: int = Field(description="how many values it takes", ge=1, strict=True, examples=[1000])
-    first: int | str | None = Field(default=None, description="the first value; the packet's if left out")
-    step: int = Field(default=1, description="between values", strict=True)
-    order: Literal["up", "random"] = Field(default="up", description="random: a fixed order in which nothing repeats")
+    field: Required[Annotated[str, file_key("as scapy names it", "IP.dst")]]
+    count: Required[Annotated[Count, file_key("how many values it takes", 1000)]]
+    first: Annotated[int | str | None, file_key("the first value; the packet's if left out")]
+    step: Annotated[Whole, file_key("between values")]
+    order: Annotated[Order, file_key("random: a fixed order in which nothing repeats")]
 
 
-class SentModel(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFrames:
     """What frames are sent."""
 
-    packet: str | None = Field(default=None, description="layers as scapy writes them", examples=[_PACKET_EXAMPLE])
-    load: tuple[str, ...] = Field(default=(), description="modules of scapy.contrib with layers of the packet")
-    vary: tuple[VaryModel, ...] = Field(default=(), description="fields of the packet that vary")
-    together: bool = Field(default=True, description="false: each field takes its next value with every frame")
-    checksums: Literal["right", "as given"] = Field(default="right", description="as given: those that are written")
-    rewritten: tuple[str, ...] = Field(default=(), description="fields that the DUT may rewrite, such as IP.src")
-    pcap: str | None = Field(default=None, description="a capture to send, relative to this file")
-    rewrite_macs: bool = Field(default=True, description="frames of the capture go from and to the generator's ports")
-    rewrite_addresses: bool = Field(default=False, description="the capture's IP addresses become RFC 2544's")
-    trex: str | None = Field(default=None, description="an STL profile of TRex, relative to this file")
-    tunables: dict[str, int | float | str] = Field(default_factory=dict, description="of the STL profile")
-    direction: Literal[0, 1] = Field(default=0, description="of the STL profile")
-    frame_size: int | None = Field(default=None, description="bytes with FCS; the tests' if left out", strict=True)
-    imix: str | tuple[tuple[int, int], ...] | None = Field(
-        default=None,
-        description="a mix of sizes by name, or [size, weight] pairs",
-        examples=["simple", [[64, 7], [1518, 1]]],
+    packet: Annotated[str | None, file_key("layers as scapy writes them", _PACKET_EXAMPLE)] = None
+    load: Annotated[tuple[str, ...], file_key("modules of scapy.contrib with layers of the packet")] = ()
+    vary: Annotated[tuple[VarySection, ...], file_key("fields of the packet that vary")] = ()
+    together: Annotated[bool, file_key("false: each field takes its next value with every frame")] = True
+    checksums: Annotated[Literal["right", "as given"], file_key("as given: those that are written")] = "right"
+    rewritten: Annotated[tuple[str, ...], file_key("fields that the DUT may rewrite, such as IP.src")] = ()
+    pcap: Annotated[str | None, file_key("a capture to send, relative to this file")] = None
+    rewrite_macs: Annotated[bool, file_key("frames of the capture go from and to the generator's ports")] = True
+    rewrite_addresses: Annotated[bool, file_key("the capture's IP addresses become RFC 2544's")] = False
+    trex: Annotated[str | None, file_key("an STL profile of TRex, relative to this file")] = None
+    tunables: Annotated[dict[str, int | float | str], file_key("of the STL profile")] = field(default_factory=dict)
+    direction: Annotated[Literal[0, 1], file_key("of the STL profile")] = 0
+    frame_size: Annotated[Whole | None, file_key("bytes with FCS; the tests' if left out")] = None
+    imix: Annotated[
+        str | tuple[tuple[int, int], ...] | None,
+        Field(description="a mix of sizes by name, or [size, weight] pairs", examples=["simple", [[64, 7], [1518, 1]]]),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSection(SentFrames):
+    """One class of several."""
+
+    share: Annotated[str | float, Field(description="of the load, or a fixed load", examples=["10 %", "100 kpps"])]
+    sends: Annotated[Literal["both", "forward", "reverse"] | None, file_key("in which directions")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficFile(SentFrames):
+    """A traffic file."""
+
+    schema: SchemaVersion
+    bidirectional: Annotated[bool | None, file_key("as the tests' if left out")] = None
+    classes: Annotated[dict[str, ClassSection], file_key("several classes at once, by name")] = field(
+        default_factory=dict
     )
 
 
-class ClassModel(SentModel):
-    """One class of several."""
-
-    share: str | float = Field(description="of the load, or a fixed load", examples=["10 %", "100 kpps"])
-    sends: Literal["both", "forward", "reverse"] | None = Field(default=None, description="in which directions")
-
-
-class TrafficModel(VersionedFile, SentModel):
-    """A traffic file."""
-
-    model_config = ConfigDict(title="pytest_nfvperf traffic file")
-
-    bidirectional: bool | None = Field(default=None, description="as the tests' if left out")
-    classes: dict[str, ClassModel] = Field(default_factory=dict, description="several classes at once, by name")
-
-
+_NOTHING_SAID = SentFrames()
 _ONLY_WITH = {
     "load": "packet",
     "vary": "packet",
@@ -389,7 +397,7 @@ def parse_traffic(text: str, file: str = "<traffic>") -> GivenTraffic:
 
 
 def _given(document: Document, base: Path) -> GivenTraffic:
-    model = validated(TrafficModel, document)
+    model = read_as(TrafficFile, document)
     contents: list[str] = []
     if model.classes:
         extra = next((key for key in (*_SOURCES, "frame_size", "imix") if getattr(model, key) is not None), None)
@@ -431,14 +439,13 @@ def _share(text: str | float, document: Document, path: KeyPath) -> str | float:
     return text
 
 
-def _class_of(model: SentModel, document: Document, path: KeyPath, base: Path, contents: list[str]) -> GivenClass:
+def _class_of(model: SentFrames, document: Document, path: KeyPath, base: Path, contents: list[str]) -> GivenClass:
     """``contents``: gets a digest of each file that is named."""
     sources = [name for name in _SOURCES if getattr(model, name) is not None]
     if len(sources) > 1:
         raise document.error(f"excludes '{sources[0]}': keep one of the two", (*path, sources[1]))
     for key, owner in _ONLY_WITH.items():
-        default = SentModel.model_fields[key].get_default(call_default_factory=True)
-        if owner not in sources and getattr(model, key) != default:
+        if owner not in sources and getattr(model, key) != getattr(_NOTHING_SAID, key):
             raise document.error(f"is of '{owner}', which is not there: write it, too", (*path, key))
     if model.frame_size is not None and model.imix is not None:
         raise document.error("excludes 'frame_size': keep one of the two", (*path, "imix"))
@@ -474,19 +481,19 @@ def _mistakes_in(document: Document, path: KeyPath) -> Iterator[None]:
         raise document.error(str(error), path) from None
 
 
-def _packet_traffic(model: SentModel, varying: int = 0, rewritten: Sequence[str] = ()) -> Traffic:
+def _packet_traffic(model: SentFrames, varying: int = 0, rewritten: Sequence[str] = ()) -> Traffic:
     """The packet in frames that are large enough, with so many of its fields varying."""
     return Traffic(
         frame_size=MAX_FRAME_SIZE,
         packet=packet_of(model.packet or "", model.load),
-        vary=tuple(Vary(**dict(each)) for each in model.vary[:varying]),
+        vary=tuple(Vary(**each) for each in model.vary[:varying]),
         together=model.together,
         checksums=model.checksums,
         rewritten=tuple(rewritten),
     )
 
 
-def _of_file(model: SentModel, base: Path, contents: list[str], frame_size: int | Imix | None) -> GivenClass:
+def _of_file(model: SentFrames, base: Path, contents: list[str], frame_size: int | Imix | None) -> GivenClass:
     if model.pcap is not None:
         options = {"rewrite_macs": model.rewrite_macs, "rewrite_addresses": model.rewrite_addresses}
         path = base / model.pcap

@@ -1,45 +1,27 @@
-"""Common to all files that users write: from data classes to pydantic's models, and from its errors to sentences."""
+"""Common to all files that users write: read into data classes by pydantic, with errors as sentences.
+
+A key is a field of a data class. Its type, bounds, description and example make the reader, the JSON schema and what a
+message says to write.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
-from functools import cache, partial, reduce
-from operator import or_
-from types import GenericAlias, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
-    create_model,
-    field_validator,
-)
-from pydantic import Field as Described
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-from pytest_nfvperf.config.units import BIT_RATE, SIZE, TIME, Dimension, quantity, shortest
+from pytest_nfvperf.config.units import BIT_RATE, SIZE, TIME, quantity, shortest
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, as_yaml, show_path
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.keys import Form, Key
+from pytest_nfvperf.model.fields import NO_KEY
 
-_QUANTITIES = {
-    "bps": (BIT_RATE, r"^[0-9.eE+]+ ?[kMGT]?bps$", "100 Gbps"),
-    "s": (TIME, r"^[0-9.eE+]+ ?(ns|us|ms|s|min|h)$", "500 ms"),
-    "MiB": (replace(SIZE, divisor=1 << 20), r"^[0-9.eE+]+ ?([KMG]iB|bytes)$", "1024 MiB"),
-}
-_RANGES = r"^\s*\d+(-\d+)?(\s*,\s*\d+(-\d+)?)*\s*$"
-_EXAMPLES: dict[str, tuple[str, list[Any]]] = {
-    "CPUs": ("[2, 3] or '2-5,8'", [[2, 3], "2-5,8"]),
-    "ports": ("[5201, 5202] or '5201-5264'", ["5201-5264", [5201, 5202]]),
-}
 _TYPES = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -50,308 +32,195 @@ _TYPES = {
     "tuple_type": "a list",
     "list_type": "a list",
     "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
 }
 _BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
-Model = TypeVar("Model", bound=BaseModel)
-_Note = TypeVar("_Note")
+_UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
+_DIMENSIONS = {"bps": BIT_RATE, "s": TIME, "MiB": replace(SIZE, divisor=1 << 20)}
+_T = TypeVar("_T")
 
 
-class Strict(BaseModel):
-    """Frozen; an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-
-class VersionedFile(Strict):
-    """What each file begins with."""
-
-    schema_: Annotated[Literal[1], Described(alias="schema", description="version of this format", examples=[1])]
-
-    @field_validator("schema_", mode="before")
-    @classmethod
-    def _known_version(cls, value: Any) -> Any:
-        if value is not True and value == 1:
-            return value
-        raise ValueError(f"this is schema {value!r}, but only schema 1 is known: write 'schema: 1'")
-
-
-# From a data class to the model of a section, and from its data to what a file says.
-
-
-@cache
-def section_of(kind: type, base: type[Strict] = Strict) -> type[Strict]:
-    """The model of the section whose keys are the fields of this data class that have a Key."""
-    found: dict[str, Any] = {}
-    for each, key, hint in _keys(kind):
-        annotation = _annotation(hint)
-        said: dict[str, Any] = {"description": key.meaning or None}
-        if key.example is not None:
-            said["examples"] = [key.example]
-        if each.default_factory is not MISSING:
-            said["default_factory"] = each.default_factory
-        elif _form(hint).mapping:
-            said["default_factory"] = tuple
-        elif is_dataclass(each.default) or each.default == "" or _form(hint).unit:
-            # JSON has no such default. Read as None, the key is left out, and then the data class has its own.
-            annotation, said["default"] = annotation | None, None
-        elif each.default is not MISSING:
-            said["default"] = each.default
-        found[key.written or each.name] = (annotation, Described(**said))
-    doc = (kind.__doc__ or "").partition("\n\n")[0]
-    return create_model(kind.__name__, __base__=base, __doc__=doc, **found)
-
-
-def data_of(kind: type, section: BaseModel, *first: Any) -> Any:
-    """The data class of a section that was read. ``first``: values of leading fields that have no Key."""
-    keys = {each.name: getattr(section, key.written or each.name) for each, key, _ in _keys(kind)}
-    return kind(*first, **{name: value for name, value in keys.items() if value is not None})
-
-
-def section_text(data: Any) -> dict[str, Any]:
-    """What a file says to be read as this data; a key that would say its empty default is left out."""
-    section = {}
-    for each, key, hint in _keys(type(data)):
-        value = getattr(data, each.name)
-        is_default = value == (each.default if each.default_factory is MISSING else each.default_factory())
-        if is_default and (not value or is_dataclass(value)):
-            continue
-        section[key.written or each.name] = _plain(value, _form(hint))
-    return section
-
-
-def _keys(kind: type) -> list[tuple[Field[Any], Key, Any]]:
-    hints = get_type_hints(kind, include_extras=True)
-    found = [(each, _note(hints[each.name], Key), hints[each.name]) for each in fields(kind)]
-    return [(each, key, hint) for each, key, hint in found if key is not None]
-
-
-def _note(hint: Any, kind: type[_Note]) -> _Note | None:
-    """The note of this class in an annotation; ``Annotated[A | None, ...]`` is looked through."""
-    for part in getattr(hint, "__metadata__", ()):
-        if isinstance(part, kind):
-            return part
-    inner = [hint.__origin__] if get_origin(hint) is Annotated else []
-    inner += get_args(hint) if get_origin(hint) in {Union, UnionType} else []
-    return next((note for part in inner if (note := _note(part, kind)) is not None), None)
-
-
-def _form(hint: Any) -> Form:
-    return _note(hint, Form) or Form()
-
-
-def _annotation(hint: Any) -> Any:
-    """What pydantic reads an annotation of a data class by."""
-    if is_dataclass(hint):
-        kind: Any = hint
-        return Annotated[section_of(kind), AfterValidator(partial(data_of, kind))]
-    if get_origin(hint) is Annotated:
-        form = next((note for note in hint.__metadata__ if isinstance(note, Form)), None)
-        base = _annotation(hint.__origin__) if form is None else _formed(hint.__origin__, form)
-        for note in hint.__metadata__:
-            base = base if isinstance(note, (Form, Key)) else Annotated[base, note]
-        return base
-    if get_origin(hint) in {Union, UnionType}:
-        return reduce(or_, map(_annotation, get_args(hint)))
-    if get_origin(hint) is tuple:
-        return GenericAlias(tuple, tuple(part if part is ... else _annotation(part) for part in get_args(hint)))
-    return _formed(hint, Form()) if hint in {str, int, bool} else hint
-
-
-def _formed(base: Any, form: Form) -> Any:
-    """An annotation for pydantic, of a type and what can be written for it."""
-    made: Any
-    if form.words:
-        made = Annotated[Literal[form.words], BeforeValidator(partial(_refuse_slips, form))]
-    elif form.unit:
-        dimension, pattern, example = _QUANTITIES[form.unit]
-        schema = WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
-        made = Annotated[float, BeforeValidator(partial(_quantity, dimension)), schema]
-    elif form.ranges:
-        made = _ranges(form)
-    elif form.mapping:
-        made = _mapping(get_args(base)[0])
-    elif base is str:
-        least = 1 if form.pattern is None else None
-        made = Annotated[str, Described(min_length=least, pattern=form.pattern or None, max_length=form.longest)]
-    elif base is int:
-        made = Annotated[int, Described(strict=True, ge=form.least, le=form.most)]
-    elif base is bool:
-        made = Annotated[bool, Described(strict=True)]
-    else:
-        made = Annotated[_annotation(base), Described(min_length=form.least)]
-    if form.scalar:
-        types = WithJsonSchema({"type": ["string", "number", "boolean"]})
-        made = Annotated[made, BeforeValidator(_scalar_text), types]
-    return made if form.check is None else Annotated[made, AfterValidator(form.check)]
-
-
-def _refuse_slips(form: Form, value: Any) -> Any:
-    for slip, message in form.instead:
-        if value == slip:
-            raise ValueError(message)
-    return value
-
-
-def _scalar_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _ranges(form: Form) -> Any:
-    shown, examples = _EXAMPLES[form.ranges]
-    schema = {"type": "array", "items": {"type": "integer", "minimum": form.least}}
-    return Annotated[
-        GenericAlias(tuple, (_formed(int, Form(form.least, form.most)), ...)),
-        BeforeValidator(partial(_number_list, form.ranges, shown)),
-        WithJsonSchema({"anyOf": [schema, {"type": "string", "pattern": _RANGES}], "examples": examples}),
-    ]
-
-
-def _number_list(what: str, example: str, value: Any) -> Any:
-    """Reads ``[2, 3]`` as it is, and ``"2-5,8"`` as the kernel writes CPU lists."""
-    if not isinstance(value, str):
+def _known_version(value: Any) -> Any:
+    if value is not True and value == 1:
         return value
-    numbers: list[int] = []
-    for part in value.split(","):
-        match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part, re.ASCII)
-        if match is None:
-            raise ValueError(f"'{value}' is not a list of {what}: write {example}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ValueError(f"'{part.strip()}' runs backwards: write '{last}-{first}'")
-        numbers += range(first, last + 1)
-    return numbers
+    raise ValueError(f"this is schema {value!r}, but only schema 1 is known: write 'schema: 1'")
 
 
-def _mapping(entry: Any) -> Any:
-    if is_dataclass(entry):
-        kind: Any = entry
-        key = get_type_hints(kind, include_extras=True)[fields(kind)[0].name]
-        named = AfterValidator(lambda read: tuple(data_of(kind, section, name) for name, section in read.items()))
-        return Annotated[GenericAlias(dict, (_annotation(key), section_of(kind))), named]
-    pairs = AfterValidator(lambda read: tuple(read.items()))
-    return Annotated[GenericAlias(dict, tuple(map(_annotation, get_args(entry)))), pairs]
+SchemaVersion = Annotated[
+    Literal[1], BeforeValidator(_known_version), Field(description="version of this format", examples=[1])
+]
+"""What each file begins with."""
 
 
-def _plain(value: Any, form: Form) -> Any:
-    if is_dataclass(value):
-        return section_text(value)
-    if form.unit:
-        return shortest(value, _QUANTITIES[form.unit][0])
-    if form.mapping:
-        pairs = [(getattr(one, fields(one)[0].name), section_text(one)) if is_dataclass(one) else one for one in value]
-        return dict(pairs)
-    if not isinstance(value, tuple):
-        return value
-    if form.ranges and len(value) > 1 and value == tuple(range(value[0], value[0] + len(value))):
-        return f"{value[0]}-{value[-1]}"
-    return [_plain(one, Form()) for one in value]
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-def _quantity(dimension: Dimension, value: Any, info: ValidationInfo) -> Any:
-    return value if value is None else quantity(value, dimension, info.field_name or "the value")
+def _quantity(value: Any, unit: str, name: str) -> float:
+    return quantity(value, _DIMENSIONS[unit], name)
 
 
-# From pydantic's errors to sentences that say where, what, and what to write instead.
+def _with_unit(value: float, unit: str) -> str:
+    return shortest(value, _DIMENSIONS[unit])
 
 
-def validated(model: type[Model], document: Document) -> Model:
-    """The document as a model.
+def read_as(kind: type[_T], document: Document) -> _T:
+    """The document as this data class, whose fields are the keys that the file can have.
 
     Raises:
         ConfigError: for the first mistake, with file, line and key path; the others follow in its message.
     """
     try:
-        return model.model_validate(document.data)
+        read: _T = _adapter(kind).validate_python(document.data, extra="forbid", context=_quantity)
     except ValidationError as error:
-        raise _config_error(model, document, error) from None
+        raise _config_error(json_schema(kind), document, error) from None
+    return read
 
 
-def _config_error(model: type[BaseModel], document: Document, error: ValidationError) -> ConfigError:
+def written(data: Any) -> dict[str, Any]:
+    """What a file says to be read as this data; defaults are left out."""
+    said: dict[str, Any] = _adapter(type(data)).dump_python(
+        data, by_alias=True, exclude_defaults=True, context=_with_unit
+    )
+    return said
+
+
+class _FileSchema(GenerateJsonSchema):
+    """Of a file: other keys are mistakes, and fields that no file can say are not there."""
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().dataclass_schema(schema)
+        summary = str(made.get("description", "")).partition("\n\n")[0]
+        return {**made, "additionalProperties": False, "description": summary}
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        """Without a default that no file could say: a whole section, a number where a text with a unit is written."""
+        made = super().default_schema(schema)
+        default = made.get("default")
+        if (
+            isinstance(default, dict)
+            or default == ""
+            or (made.get("type") == "string" and not isinstance(default, str))
+        ):
+            made.pop("default", None)
+        return made
+
+    def field_is_present(self, field: Any) -> bool:
+        return bool(field.get("validation_alias") != NO_KEY)
+
+
+def json_schema(kind: type[Any], title: str = "") -> dict[str, Any]:
+    made = _adapter(kind).json_schema(schema_generator=_FileSchema)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
+
+
+# From pydantic's errors to sentences that say where, what, and what to write instead.
+
+
+def _config_error(schema: Mapping[str, Any], document: Document, error: ValidationError) -> ConfigError:
     # A list whose entries are wrong is also called too short, because they do not count.
     mistakes = [
         details for details in error.errors(include_url=False) if details["type"] != "too_short" or not details["input"]
     ]
     # A misspelt key is also a missing one. The spelling helps more, so it comes first.
-    mistakes.sort(key=lambda details: details["type"] != "extra_forbidden")
+    mistakes.sort(key=lambda details: details["type"] not in _UNKNOWN)
     # Pydantic adds "[key]" for a mapping's key that cannot be used.
-    problems = [(_path(details), _sentence(model, details)) for details in mistakes]
+    return refusal(document, [(_path(details), _sentence(schema, details)) for details in mistakes])
+
+
+def refusal(document: Document, problems: Sequence[tuple[KeyPath, str]]) -> ConfigError:
+    """The error for the first problem, with the others in its message."""
     (path, sentence), *others = problems
     for other_path, other in others:
         sentence += f"\n  also line {document.line(other_path)}: {show_path(other_path)}: {other}"
     return document.error(sentence, path)
 
 
+class Faults:
+    """Collects what pydantic cannot see, so that a file's author is told of all at once."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._problems: list[tuple[KeyPath, str]] = []
+
+    @contextmanager
+    def at(self, *path: str | int) -> Iterator[None]:
+        """Note a ValueError, with the key that it is about."""
+        try:
+            yield
+        except ValueError as error:
+            self.note(path, str(error))
+
+    def note(self, path: KeyPath, problem: str) -> None:
+        self._problems.append((path, problem))
+
+    def refuse(self) -> None:
+        """Raise ConfigError if there were any."""
+        if self._problems:
+            raise refusal(self._document, self._problems)
+
+
 def _path(details: ErrorDetails) -> KeyPath:
     return tuple(step for step in details["loc"] if step != "[key]")
 
 
-def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
+def _sentence(schema: Mapping[str, Any], details: ErrorDetails) -> str:
     kind, given, path = details["type"], details["input"], _path(details)
-    if kind in {"missing", "too_short", "string_too_short", "string_pattern_mismatch"}:
+    if given is None or kind in {"missing", "too_short", "string_too_short", "string_pattern_mismatch"}:
         what = "is missing" if kind == "missing" else f"{given!r} cannot be used here" if given else "is empty"
-        return what + _example(model, path)
-    if kind == "extra_forbidden":
-        holder, key = _model_at(model, path[:-1]), str(path[-1])
-        known = [field.alias or name for name, field in holder.model_fields.items()] if holder else []
-        hint = did_you_mean(key, known) or _known_elsewhere(model, key)
+        return what + (_example(schema, path) or ": leave it out" * (given is None))
+    if kind in _UNKNOWN:
+        key, known = str(path[-1]), list(_section(schema, path[:-1]).get("properties", {}))
+        hint = did_you_mean(key, known) or _known_elsewhere(schema, key)
         return f"unknown key {key!r}{hint} (known here: {listed(known)})"
     if kind == "literal_error":
         expected = [choice.strip("'") for choice in details["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         return f"must be {' or '.join(expected)}, not {given!r}{did_you_mean(str(given), expected)}"
     if kind in _BOUNDS:
-        words, key = _BOUNDS[kind]
-        return f"must be {words} {details['ctx'][key]}, not {given!r}"
+        words, bound = _BOUNDS[kind]
+        return f"must be {words} {details['ctx'][bound]}, not {given!r}"
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {given!r}"
     return f"{details['msg'].removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {given!r}")
 
 
-def _known_elsewhere(model: type[BaseModel], key: str) -> str:
+def _example(schema: Mapping[str, Any], path: KeyPath) -> str:
+    """``: write e.g. ...`` from the example of the key that the path is in, if it has one."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    key = _section(schema, path[:-1]).get("properties", {}).get(path[-1], {}) if path else {}
+    return f": write e.g. '{path[-1]}: {as_yaml(key['examples'][0])}'" if "examples" in key else ""
+
+
+def _known_elsewhere(schema: Mapping[str, Any], key: str) -> str:
     """``, did you mean generator.engine?``: where else in the file such a key belongs; "" if nowhere."""
-    places = list(_places_of(model, key, ()))
+    places = [path for path in _paths_below(schema, schema, ()) if path[-1] == key]
     return f", did you mean {' or '.join(map(show_path, places[:2]))}?" if places else ""
 
 
-def _places_of(model: type[BaseModel], key: str, path: KeyPath) -> Iterator[KeyPath]:
-    for name, field in model.model_fields.items():
-        here = (*path, field.alias or name)
-        if here[-1] == key:
-            yield here
-        below = _model_in(field.annotation)
-        if below is not None:
-            yield from _places_of(below, key, here)
+def _paths_below(schema: Mapping[str, Any], section: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:
+    for key, value in section.get("properties", {}).items():
+        yield (*path, key)
+        yield from _paths_below(schema, _resolved(schema, value), (*path, key))
 
 
-def _example(model: type[BaseModel], path: KeyPath) -> str:
-    """``: write e.g. ...`` from the examples of the field that the path is in, if it has any."""
-    while path and isinstance(path[-1], int):
-        path = path[:-1]
-    holder = _model_at(model, path[:-1])
-    for name, field in holder.model_fields.items() if holder else ():
-        if path[-1] in {name, field.alias} and field.examples:
-            return f": write e.g. '{path[-1]}: {as_yaml(field.examples[0])}'"
-    return ""
-
-
-def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
-    """The model that the keys at this path belong to."""
-    found: type[BaseModel] | None = model
-    is_entry = False
+def _section(schema: Mapping[str, Any], path: KeyPath) -> Mapping[str, Any]:
+    """What the schema says of the value at this path; nothing where it knows none."""
+    found = _resolved(schema, schema)
     for step in path:
-        # An index of a list, or a key that the user chose, leads to an entry of the same model.
-        if isinstance(step, int) or is_entry:
-            is_entry = False
+        if isinstance(step, int):  # a list stands for its entries
             continue
-        known = {field.alias or name: field.annotation for name, field in found.model_fields.items()} if found else {}
-        found, is_entry = _model_in(known.get(step)), get_origin(known.get(step)) is dict
+        below = found.get("properties", {}).get(step) or next(iter(found.get("patternProperties", {}).values()), None)
+        found = _resolved(schema, below or found.get("additionalProperties") or {})
     return found
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
+def _resolved(schema: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
+    """Behind references, alternatives and lists: the section that they hold, or the value itself."""
+    if not isinstance(value, Mapping):
+        return {}
+    for alternative in value.get("anyOf", ()):
+        if (found := _resolved(schema, alternative)).get("properties"):
+            return found
+    if "$ref" in value:
+        return _resolved(schema, schema["$defs"][value["$ref"].rpartition("/")[2]])
+    return _resolved(schema, value["items"]) if "items" in value else value

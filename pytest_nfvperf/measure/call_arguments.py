@@ -5,17 +5,15 @@ They are checked before anything is sent or built: a fault here is the test auth
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
-from pytest_nfvperf.model.arguments import NAME, Allowed, number, one, optional, several, whole
+from pytest_nfvperf.model.arguments import NAME, Allowed, number, one, whole
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.measure.streams import StreamSpec
-from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, classes_of, least_load_fps
-from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, MIN_FRAME_SIZE, Traffic, check_mtu
+from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 
 _TAKE_FIXTURE = "take a fixture that deploys one, as in `def test_it(phy2phy, search)`, or write deploy(phy2phy())"
 
@@ -43,30 +41,30 @@ def _instead_of_traffic(given: Any) -> str:
 
 def _instead_of_topology(given: Any) -> str:
     if isinstance(given, LiveTopology):
-        return "that is deployed already, and a study deploys its subjects itself: give the topology as data"
+        return "that is deployed already: give the topology as data"
     return "write the topology as data, such as phy2phy(), with the parentheses" if callable(given) else ""
 
 
-LIVE = Allowed(
-    f"a live topology: {_TAKE_FIXTURE}",
-    lambda value: isinstance(value, LiveTopology) or (hasattr(value, "topology") and hasattr(value, "runner")),
-    _instead_of_live,
-)
+Live = Annotated[
+    LiveTopology,
+    Allowed(
+        f"a live topology: {_TAKE_FIXTURE}",
+        lambda value: isinstance(value, LiveTopology) or (hasattr(value, "topology") and hasattr(value, "runner")),
+        _instead_of_live,
+    ),
+]
 """A third party's is recognised by its attributes."""
-TRAFFIC = one((Traffic, TrafficMix), "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
-ONE_TRAFFIC = one(Traffic, "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
+_TRAFFIC = "a Traffic, such as Traffic(frame_size=64)"
+Sent = Annotated[AnyTraffic, one((Traffic, TrafficMix), _TRAFFIC, _instead_of_traffic)]
+OneTraffic = Annotated[Traffic, one(Traffic, _TRAFFIC, _instead_of_traffic)]
 """Where a mix would say nothing: copies of a mirror cannot be told apart by class."""
 TOPOLOGY = one(Topology, "a topology, such as phy2phy() or what compose(...) returned", _instead_of_topology)
-DUT = one(Dut, "a Dut, such as Dut('netdev')")
-STREAMS = one(StreamSpec, "a StreamSpec, such as StreamSpec(streams=4)")
-ENDS = optional(several(NAME, 2, 2))
 MOST_FPS = 1_000_000_000
 """No port sends more: it would be 672 Gbit/s of the shortest frames. The engine's pacer counts CPU cycles."""
-LOAD = number(1, MOST_FPS, "frames per second and direction, such as 4e6")
-WHOLE_LOAD = whole(1, MOST_FPS, "frames per second and direction")
-FRAME_BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
-DURATION = number(0, unit="seconds", above=True)
-LABEL = Allowed("the name of a label, such as 'bridges'", NAME.accepts)
+LoadFps = Annotated[float, number(1, MOST_FPS, "frames per second and direction, such as 4e6")]
+WholeLoad = Annotated[int, whole(1, MOST_FPS, "frames per second and direction")]
+DurationS = Annotated[float, number(0, unit="seconds", above=True)]
+Label = Annotated[str, Allowed("the name of a label, such as 'bridges'", NAME.accepts)]
 
 
 def check_live(call: str, live: LiveTopology, traffic: AnyTraffic) -> None:

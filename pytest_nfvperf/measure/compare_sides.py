@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any
 
 from pytest_nfvperf.measure.alternation import BlockReadings
-from pytest_nfvperf.measure.call_arguments import LIVE, TRAFFIC
+from pytest_nfvperf.measure.call_arguments import Live, Sent
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.measurements import Measurement, Subject
@@ -267,9 +267,9 @@ def unique_side_notes(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
 def _compare_instead(method: Any) -> Any:
     """A measurement of Search that compares, and refuses what that refuses. Its load does not matter to a rate."""
 
-    @checked(f"search.{method.__name__}", live=LIVE, traffic=TRAFFIC)
+    @checked(f"search.{method.__name__}")
     @wraps(method)
-    def compared(self: ComparedSearch, live: LiveTopology, traffic: AnyTraffic, *_: Any, **__: Any) -> Outcome:
+    def compared(self: ComparedSearch, live: Live, traffic: Sent, *_: Any, **__: Any) -> Outcome:
         return self._compared(live, traffic)
 
     return compared

@@ -6,9 +6,9 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD, check_load, check_sendable
+from pytest_nfvperf.measure.call_arguments import Sent, WholeLoad, check_load, check_sendable
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
@@ -54,7 +54,7 @@ _OF_WINDOWS = ("forwarding_rate", "packet_time")
 _ALL_DISTURBED = "the machine disturbed every window of every reading; measure again when it is quieter"
 
 
-@checked(traffic=TRAFFIC, profile=one(Profile, "the fixture `profile`"), load_fps=WHOLE_LOAD)
+@checked()
 @dataclass(frozen=True, slots=True)
 class LoadCost(TrafficMeasurement):
     """Reads what a load costs: CPUs of polling threads, and latency. A sleeping PMD saves the one and adds the other.
@@ -62,9 +62,9 @@ class LoadCost(TrafficMeasurement):
     Works on any topology with generator ports. ``load_fps``: frames/s per direction.
     """
 
-    traffic: AnyTraffic
-    profile: Profile
-    load_fps: int
+    traffic: Sent
+    profile: Annotated[Profile, one(Profile, "the fixture `profile`")]
+    load_fps: WholeLoad
     name = "load_cost"
     units = _LOAD_COST_UNITS
 

@@ -5,28 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pytest_nfvperf.measure.call_arguments import DUT, TOPOLOGY, TRAFFIC
+from pytest_nfvperf.measure.call_arguments import TOPOLOGY, Sent
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
-from pytest_nfvperf.model.arguments import NAME, Allowed, checked, optional
+from pytest_nfvperf.model.arguments import NAME, Allowed, checked
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 
-
-@checked(
-    value=Allowed(
-        "a text, such as '4'",
-        NAME.accepts,
-        lambda value: f"write {str(value)!r}, a text" if isinstance(value, (int, float)) else "",
-    ),
-    topology=TOPOLOGY,
-    dut=DUT,
-    traffic=optional(TRAFFIC),
+_VALUE = Allowed(
+    "a text, such as '4'",
+    NAME.accepts,
+    lambda value: f"write {str(value)!r}, a text" if isinstance(value, (int, float)) else "",
 )
+
+
+@checked()
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One of those compared.
@@ -37,10 +34,10 @@ class Subject:
         traffic: what is sent to it; None: the study's traffic.
     """
 
-    value: str
-    topology: Topology
+    value: Annotated[str, _VALUE]
+    topology: Annotated[Topology, TOPOLOGY]
     dut: Dut = TESTBED_DUT
-    traffic: AnyTraffic | None = None
+    traffic: Sent | None = None
 
 
 class Measurement(ABC):

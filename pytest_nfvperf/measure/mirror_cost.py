@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pytest_nfvperf.measure import forwarding
-from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, ONE_TRAFFIC, WHOLE_LOAD, check_live
+from pytest_nfvperf.measure.call_arguments import Live, LoadFps, OneTraffic, WholeLoad, check_live
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
-from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
+from pytest_nfvperf.model.arguments import checked, number, word
 from pytest_nfvperf.model.disturbance.trial import OF_THE_LOAD, InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
 from pytest_nfvperf.model.measure.ledger import CounterDelta
@@ -45,7 +45,7 @@ _TOLERATED = OF_THE_LOAD | {Reason.DUT_CPU_STOLEN}
 copied. Not CPU_MOVED: a slower DUT forwards a load, and drops copies of it."""
 
 
-@checked(share=optional(number(0, 1, above=True)), fps=optional(LOAD), share_of=TEXT)
+@checked()
 @dataclass(frozen=True, slots=True)
 class MirrorLoad:
     """The load at which completeness is read: a share of what is forwarded without the mirror, or a rate.
@@ -56,15 +56,11 @@ class MirrorLoad:
         share_of: "forwarding rate", at maximum offered load; or "ndr", for which one search is run.
     """
 
-    share: float | None = None
-    fps: float | None = None
-    share_of: str = FORWARDING_RATE
+    share: Annotated[float, number(0, 1, above=True)] | None = None
+    fps: LoadFps | None = None
+    share_of: Annotated[str, word(FORWARDING_RATE, NDR)] = FORWARDING_RATE
 
     def __post_init__(self) -> None:
-        if self.share_of not in {FORWARDING_RATE, NDR}:
-            raise ArgumentError(
-                f"a mirror's load is a share of the {FORWARDING_RATE} or the {NDR}, not {self.share_of!r}"
-            )
         if (self.share is None) == (self.fps is None):
             raise ArgumentError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
 
@@ -228,8 +224,8 @@ class CopyTrials:
 
     profile: Profile
 
-    @checked("copies", live=LIVE, traffic=ONE_TRAFFIC, load_fps=WHOLE_LOAD)
-    def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
+    @checked("copies")
+    def __call__(self, live: Live, traffic: OneTraffic, *, load_fps: WholeLoad = CALM_FPS) -> CopyCounts:
         """Learn, send, count.
 
         InconclusiveError if no frame crossed a mirror, or nobody counts how many did: "0 of 0 copies" is no pass.
@@ -239,8 +235,8 @@ class CopyTrials:
             raise InconclusiveError(f"copies could not be counted: {found.missing}")
         return found
 
-    @checked("copies.send", live=LIVE, traffic=ONE_TRAFFIC, load_fps=WHOLE_LOAD)
-    def send(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
+    @checked("copies.send")
+    def send(self, live: Live, traffic: OneTraffic, *, load_fps: WholeLoad = CALM_FPS) -> CopyCounts:
         """As a call, but accept any counts: for callers that only need frames to have passed."""
         check_live("copies", live, traffic)
         live.learn(traffic)

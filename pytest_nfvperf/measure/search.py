@@ -6,9 +6,9 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live, check_load
+from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, Sent, check_live, check_load
 from pytest_nfvperf.measure.confirmation import (
     ConfirmationSearch,
     at_ceiling,
@@ -32,7 +32,7 @@ from pytest_nfvperf.measure.load_series import (
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, Sessions, SessionWatch
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.trials import InPlaceOf, InvalidTrialsError, Trial, as_it_is
-from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional, whole
+from pytest_nfvperf.model.arguments import Name, checked, whole
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
@@ -88,7 +88,6 @@ Find = Callable[[LoadMeasurer, LoadLimits], tuple[SearchedGoal, ...]]
 
 _NO_TIMEOUT_S = 1e9
 
-_CLASS = optional(NAME)
 _MET_AT_MAXIMUM = "met at the maximum load"
 _log = logging.getLogger(__name__)
 
@@ -305,16 +304,16 @@ class Search:
     _repeats: int = 1
     _in_place_of: InPlaceOf = as_it_is
 
-    @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG, raise_only=_CLASS, judge_only=_CLASS)
+    @checked("search.ndr_pdr")
     def ndr_pdr(
         self,
-        live: LiveTopology,
-        traffic: AnyTraffic,
+        live: Live,
+        traffic: Sent,
         *,
         latency: bool = False,
         sessions: Sessions | None = None,
-        raise_only: str | None = None,
-        judge_only: str | None = None,
+        raise_only: Name | None = None,
+        judge_only: Name | None = None,
     ) -> Outcome:
         """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
 
@@ -339,8 +338,8 @@ class Search:
             "search.ndr_pdr", live, traffic, MLRSEARCH, find, judge_only, latency=latency, sessions=sessions
         )
 
-    @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
-    def ceiling_fps(self, live: LiveTopology, traffic: AnyTraffic, *, anew: bool = False) -> float | None:
+    @checked("search.ceiling_fps")
+    def ceiling_fps(self, live: Live, traffic: Sent, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
         ``live`` is frozen while the limit is measured, or rebuilt where that is impossible. ``anew``: measure it now,
@@ -349,15 +348,15 @@ class Search:
         limits_of = (self._remeasured_limits if anew else None) or self._limits_of
         return limits_of(live, self._in_place_of(traffic)).ceiling_fps
 
-    @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT, raise_only=_CLASS, judge_only=_CLASS)
+    @checked("search.throughput")
     def throughput(
         self,
-        live: LiveTopology,
-        traffic: AnyTraffic,
+        live: Live,
+        traffic: Sent,
         algorithm: str = "rfc2544",
         *,
-        raise_only: str | None = None,
-        judge_only: str | None = None,
+        raise_only: Name | None = None,
+        judge_only: Name | None = None,
     ) -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another.
 
@@ -380,16 +379,16 @@ class Search:
 
         return self._search("search.throughput", live, traffic, algorithm, find, judge_only)
 
-    @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
-    def loss_curve(self, live: LiveTopology, traffic: AnyTraffic) -> Outcome:
+    @checked("search.loss_curve")
+    def loss_curve(self, live: Live, traffic: Sent) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
         loads = self._start("search.loss_curve", live, traffic)
         step, trial_s = self.profile.loss_curve_step, self.profile.loss_curve_trial_s
         losses = loss_curve(loads.measurer, loads.warm_up(), step=step, trial_s=trial_s)
         return self._done(loads, "loss-curve", **_loss_fields(losses))
 
-    @checked("search.back_to_back", live=LIVE, traffic=TRAFFIC, throughput_fps=optional(LOAD))
-    def back_to_back(self, live: LiveTopology, traffic: AnyTraffic, throughput_fps: float | None = None) -> Outcome:
+    @checked("search.back_to_back")
+    def back_to_back(self, live: Live, traffic: Sent, throughput_fps: LoadFps | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
         If ports have no line rate, the burst rate is 85 % of the generator's ceiling. If the rig does not sustain
@@ -430,8 +429,8 @@ class Search:
         maximum = loads.warm_up()
         return maximum if loads.limits.line_rate_fps else maximum * BURST_SHARE
 
-    @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
-    def loss_at(self, live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float) -> Outcome:
+    @checked("search.loss_at")
+    def loss_at(self, live: Live, traffic: Sent, load_fps: LoadFps, duration_s: DurationS) -> Outcome:
         """Loss ratio, latency and cost of a trial at a fixed load; what is certain if all were invalid. ConfigError."""
         check_load("search.loss_at", self._in_place_of(traffic), load_fps, duration_s)
         loads = self._start("search.loss_at", live, traffic)
@@ -447,8 +446,10 @@ class Search:
         found |= {"latency": (point,), "cost": trial.cost, "figures": figures, "missing": missing}
         return self._done(loads, "fixed-load", **found)
 
-    @checked("search.loss_of", live=LIVE, traffic=TRAFFIC, frames=whole(1, unit="frames per direction"))
-    def loss_of(self, live: LiveTopology, traffic: AnyTraffic, frames: int = 1000) -> Outcome:
+    @checked("search.loss_of")
+    def loss_of(
+        self, live: Live, traffic: Sent, frames: Annotated[int, whole(1, unit="frames per direction")] = 1000
+    ) -> Outcome:
         """Loss of so many frames per direction at a calm load, however long the rig takes to send them.
 
         For what a DUT does to frames: filters, tags, checksums, queues. What the generator skipped was never sent, and

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live, check_load
+from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, Sent, check_live, check_load
 from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurer import WINDOW_S, window_s
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.trials import Context
-from pytest_nfvperf.model.arguments import Allowed, checked, optional
+from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals, load_too_high
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
@@ -233,20 +233,13 @@ class Soaker:
     interrupted: Callable[[str], None]
     loads: Callable[[LiveTopology, AnyTraffic, float | None], Sequence[float]]
 
-    @checked(
-        "soak.run",
-        live=LIVE,
-        traffic=TRAFFIC,
-        load_fps=optional(LOAD),
-        duration_s=optional(DURATION),
-        also=Allowed("a list of samplers", lambda value: isinstance(value, (list, tuple))),
-    )
+    @checked("soak.run")
     def run(
         self,
-        live: LiveTopology,
-        traffic: AnyTraffic,
-        load_fps: float | None = None,
-        duration_s: float | None = None,
+        live: Live,
+        traffic: Sent,
+        load_fps: LoadFps | None = None,
+        duration_s: DurationS | None = None,
         also: Sequence[Sampler] = (),
     ) -> Outcome:
         """Run a soak and summarise it. It is in the evidence, however it ends.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
-from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
+from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.clocks import suspended_ns
 from pytest_nfvperf.measure.measurements import Measurement
 from pytest_nfvperf.measure.rig import LiveTopology, RigParts
@@ -272,9 +272,9 @@ class StreamRunner:
         client, server = self.cpus
         return replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
 
-    @checked("streams.run", live=LIVE, spec=STREAMS, ends=ENDS)
+    @checked("streams.run")
     def run(
-        self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
+        self, live: Live, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
     ) -> StreamRun:
         """Run until one is valid; InvalidTrialsError if none was within the budget.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Unpack
+from typing import Annotated, Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
-from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, ONE_TRAFFIC, TRAFFIC, check_sendable
+from pytest_nfvperf.measure.call_arguments import Label, OneTraffic, Sent, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
@@ -29,7 +29,7 @@ from pytest_nfvperf.measure.side_by_side import SideBySide, SubjectDeployer
 from pytest_nfvperf.measure.soak import ndr_to_share
 from pytest_nfvperf.measure.streams import Ends, ReconnectTime, StreamRunner, StreamSettings, TcpThroughput
 from pytest_nfvperf.measure.trials import Context
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
+from pytest_nfvperf.model.arguments import Allowed, checked, one, several
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.bounds import completed, sampled, with_offload
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare, worst_share
@@ -39,7 +39,7 @@ from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, Strea
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import FrameBytes
 from pytest_nfvperf.ports.machine import Clock
 
 Decided = Callable[[Outcome], bool]
@@ -51,11 +51,8 @@ _FIGURE = Allowed(
     "a Measurement, such as LoadCost(traffic, profile, 1_000_000)",
     lambda value: isinstance(value, Measurement),
 )
-_SUBJECTS = {
-    "per": LABEL,
-    "subjects": several(one(Subject, "a Subject, such as Subject('1', bridge_chain(1))"), least=1),
-    "ends": ENDS,
-}
+_SUBJECT = one(Subject, "a Subject, such as Subject('1', bridge_chain(1))")
+_Subjects = Annotated[Sequence[Subject], several(_SUBJECT, least=1)]
 
 
 @dataclass(slots=True)
@@ -114,9 +111,9 @@ class Study:
     _decided: Decided
     _context: Context
 
-    @checked("study.forwarding_rate", **_SUBJECTS, traffic=TRAFFIC, larger=several(FRAME_BYTES))
+    @checked("study.forwarding_rate")
     def forwarding_rate(
-        self, per: str, subjects: Sequence[Subject], traffic: AnyTraffic, *, larger: Sequence[int] = ()
+        self, per: Label, subjects: _Subjects, traffic: Sent, *, larger: Sequence[FrameBytes] = ()
     ) -> tuple[Outcome, ...]:
         """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
 
@@ -127,14 +124,9 @@ class Study:
             raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
         return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
 
-    @checked(
-        "study.mirror_cost",
-        **_SUBJECTS,
-        traffic=ONE_TRAFFIC,
-        load=one(MirrorLoad, "a MirrorLoad, such as MirrorLoad(0.5)"),
-    )
+    @checked("study.mirror_cost")
     def mirror_cost(
-        self, per: str, subjects: Sequence[Subject], traffic: Traffic, load: MirrorLoad
+        self, per: Label, subjects: _Subjects, traffic: OneTraffic, load: MirrorLoad
     ) -> tuple[Outcome, ...]:
         """Forwarding rate with and without mirrors, and how complete they are, of each subject.
 
@@ -146,20 +138,11 @@ class Study:
         search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
         return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
 
-    @checked(
-        "study.tcp_throughput",
-        **_SUBJECTS,
-        streams=INTEGER,
-        direction=TEXT,
-        buffer_bytes=optional(INTEGER),
-        window_bytes=optional(INTEGER),
-        mss_bytes=optional(INTEGER),
-        congestion=optional(NAME),
-    )
+    @checked("study.tcp_throughput")
     def tcp_throughput(
         self,
-        per: str,
-        subjects: Sequence[Subject],
+        per: Label,
+        subjects: _Subjects,
         streams: int = 1,
         *,
         ends: Ends | None = None,
@@ -180,11 +163,11 @@ class Study:
         spec = StreamSpec(streams=streams, duration_s=duration_s, omit_s=omit_s, **settings)
         return self.compare(per, subjects, TcpThroughput(runner, spec, ends))
 
-    @checked("study.response_time", **_SUBJECTS, message_bytes=INTEGER, load_per_s=optional(INTEGER))
+    @checked("study.response_time")
     def response_time(
         self,
-        per: str,
-        subjects: Sequence[Subject],
+        per: Label,
+        subjects: _Subjects,
         *,
         ends: Ends | None = None,
         message_bytes: int = 64,
@@ -198,9 +181,9 @@ class Study:
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
         return self.compare(per, subjects, self._streams().response_time(spec, ends))
 
-    @checked("study.connect_rate", **_SUBJECTS, connects=INTEGER)
+    @checked("study.connect_rate")
     def connect_rate(
-        self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, connects: int = 5000
+        self, per: Label, subjects: _Subjects, *, ends: Ends | None = None, connects: int = 5000
     ) -> tuple[Outcome, ...]:
         """How many TCP connections one client opens a second, one after the other, and how long each connect takes.
 
@@ -210,9 +193,9 @@ class Study:
         spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
         return self.compare(per, subjects, self._streams().connect_rate(spec, ends))
 
-    @checked("study.reconnect_time", **_SUBJECTS, killed=FLAG)
+    @checked("study.reconnect_time")
     def reconnect_time(
-        self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, killed: bool = False
+        self, per: Label, subjects: _Subjects, *, ends: Ends | None = None, killed: bool = False
     ) -> tuple[Outcome, ...]:
         """How long a restart of OVS interrupts two namespaces; arguments and ``ends`` as of ``tcp_throughput``.
 
@@ -221,15 +204,13 @@ class Study:
         """
         return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
 
-    @checked("study.instructions_per_packet", **_SUBJECTS, traffic=TRAFFIC)
-    def instructions_per_packet(
-        self, per: str, subjects: Sequence[Subject], traffic: AnyTraffic
-    ) -> tuple[Outcome, ...]:
+    @checked("study.instructions_per_packet")
+    def instructions_per_packet(self, per: Label, subjects: _Subjects, traffic: Sent) -> tuple[Outcome, ...]:
         """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``)."""
         return self.compare(per, subjects, CountedInstructions(traffic))
 
-    @checked("study.compare", **_SUBJECTS, figure=_FIGURE)
-    def compare(self, per: str, subjects: Sequence[Subject], figure: Measurement) -> tuple[Outcome, ...]:
+    @checked("study.compare")
+    def compare(self, per: Label, subjects: _Subjects, figure: Annotated[Measurement, _FIGURE]) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
 
         There are at least FEWEST_BLOCKS blocks of turns, or the profile's ``comparison_repeats`` rounds. There are

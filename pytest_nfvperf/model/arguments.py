@@ -7,11 +7,14 @@ import math
 import os
 import re
 import reprlib
+from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from enum import StrEnum
+from functools import cache, reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError
@@ -115,9 +118,14 @@ VALUES = Allowed(
     "a list of values", lambda value: hasattr(value, "__iter__") and not isinstance(value, (str, bytes, type))
 )
 CALLABLE = Allowed("a function", callable)
-MTU = Allowed("a whole number of bytes, without Ethernet header and FCS, such as 1500", INTEGER.accepts)
+CHECKED_LATER = Allowed("anything", lambda _: True)
+"""By who knows more about it."""
+Name = Annotated[str, NAME]
+Ip = Annotated[str, IP]
+IpVersion = Annotated[int, Allowed("4 or 6", lambda value: INTEGER.accepts(value) and value in {4, 6})]
+Mtu = Annotated[int, Allowed("a whole number of bytes, without Ethernet header and FCS, such as 1500", INTEGER.accepts)]
 """Its range is checked with the topology, which names the port."""
-QUEUES = whole(1, 1024)
+_BUILTIN = {int: INTEGER, float: FIGURE, str: TEXT, bool: FLAG}
 
 
 def _is_ip(text: str) -> bool:
@@ -165,11 +173,10 @@ def either(first: Allowed, second: Allowed) -> Allowed:
     )
 
 
-def checked(shown: str | None = None, /, **allowed: Allowed) -> Callable[[T], T]:
-    """Check what a function, a method or a class is called with, before it does anything.
+def checked(shown: str | None = None) -> Callable[[T], T]:
+    """Check what a function, a method or a class is called with against its annotations, before it does anything.
 
-    Arguments of the same name in ``**settings`` are checked, too, and any other is refused. One without a rule is not
-    checked. ``shown``: the call as an author writes it, such as "search.ndr_pdr"; the name if not given.
+    ``shown``: the call as an author writes it, such as "search.ndr_pdr"; the name if not given.
     """
 
     def decorate(made: T) -> T:
@@ -177,12 +184,13 @@ def checked(shown: str | None = None, /, **allowed: Allowed) -> Callable[[T], T]
         name = shown or target.__name__
         call = target.__init__ if isinstance(made, type) else target
         signature = inspect.signature(call)
+        allowed = cache(lambda: _rules(target))  # at the first call: annotations may name what is defined later
 
         @wraps(call)
         def check_then_call(*args: Any, **kwargs: Any) -> Any:
-            for argument, value in _arguments(signature, name, allowed, args, kwargs):
-                if argument in allowed:
-                    refuse(name, argument, value, allowed[argument])
+            for argument, value in _arguments(signature, name, allowed(), args, kwargs):
+                if rule := allowed().get(argument):
+                    refuse(name, argument, value, rule)
             return call(*args, **kwargs)
 
         if not isinstance(made, type):
@@ -192,6 +200,66 @@ def checked(shown: str | None = None, /, **allowed: Allowed) -> Callable[[T], T]
         return made
 
     return decorate
+
+
+def _rules(target: Any) -> dict[str, Allowed | None]:
+    """What each argument may be, by its name; None where its type says nothing that can be checked."""
+    found: dict[str, Allowed | None] = {}
+    for name, hint in get_type_hints(target, include_extras=True).items():
+        if get_origin(hint) is Unpack:  # **settings, by a TypedDict
+            settings = get_type_hints(get_args(hint)[0], include_extras=True)
+            found |= {key: rule_of(each) for key, each in settings.items()}
+        elif name != "return":
+            found[name] = rule_of(hint)
+    return found
+
+
+def rule_of(hint: Any) -> Allowed | None:
+    """What a value of this type may be; an Allowed in an annotation says it better. None: anything."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        said = (note for note in hint.__metadata__ if isinstance(note, Allowed))
+        return next(said, None) or _bounded(hint.__metadata__) or rule_of(parts[0])
+    if origin in _BY_ORIGIN:
+        return _BY_ORIGIN[origin](parts)
+    if not isinstance(hint, type) or hint is Any or origin is not None or getattr(hint, "_is_protocol", False):
+        return None
+    if issubclass(hint, StrEnum):
+        return word(*hint)
+    return _BUILTIN.get(hint) or one(hint, f"{'an' if hint.__name__[0] in 'AEIOU' else 'a'} {hint.__name__}")
+
+
+def _bounded(notes: tuple[Any, ...]) -> Allowed | None:
+    """The rule of a key of a file, whose bounds stand in pydantic's Field."""
+    bounds = [bound for note in notes for bound in getattr(note, "metadata", ())]
+    least = next((bound.ge for bound in bounds if hasattr(bound, "ge")), None)
+    return None if least is None else whole(least, next((bound.le for bound in bounds if hasattr(bound, "le")), None))
+
+
+def _alternatives(parts: tuple[Any, ...]) -> Allowed | None:
+    rules = list(dict.fromkeys(rule_of(part) for part in parts if part is not NoneType))
+    if None in rules:
+        return None
+    rule = reduce(either, filter(None, rules))
+    return optional(rule) if NoneType in parts else rule
+
+
+def _entries(parts: tuple[Any, ...]) -> Allowed:
+    entry = rule_of(parts[0])
+    if entry is None:
+        return Allowed("a list or tuple", lambda value: isinstance(value, (list, tuple)))
+    return several(entry) if ... in parts or len(parts) == 1 else several(entry, len(parts), len(parts))
+
+
+_BY_ORIGIN: dict[Any, Callable[[tuple[Any, ...]], Allowed | None]] = {
+    Union: _alternatives,
+    UnionType: _alternatives,
+    tuple: _entries,
+    abc.Sequence: _entries,
+    Literal: lambda words: word(*words),
+    **dict.fromkeys((abc.Iterable, abc.Collection), lambda _: VALUES),
+    abc.Callable: lambda _: CALLABLE,
+}
 
 
 def refuse(call: str, name: str, value: object, rule: Allowed) -> None:
@@ -217,7 +285,7 @@ def shown_value(value: object) -> str:
 
 
 def _arguments(
-    signature: inspect.Signature, name: str, allowed: Mapping[str, Allowed], args: Any, kwargs: Mapping[str, Any]
+    signature: inspect.Signature, name: str, allowed: Mapping[str, Allowed | None], args: Any, kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """All that are given, by name; of ``*parts`` each under that name."""
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_nfvperf.model.arguments import NAME, TEXT, VALUES, checked, either, optional, shown_value
+from pytest_nfvperf.model.arguments import Name, checked, shown_value
 from pytest_nfvperf.model.errors import ArgumentError
 
 MARKER = "nfv"
@@ -38,11 +38,10 @@ TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
 _MOST_IN_SMOKE = 3
 """Values that the smoke profile compares: a slope over them has an interval from three on."""
 F = TypeVar("F", bound=Callable[..., Any])
-_QUICK = optional(VALUES)
 
 
-@checked(name=NAME, values=either(VALUES, TEXT), quick=_QUICK)
-def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = None) -> Callable[[F], F]:
+@checked()
+def sweep(name: Name, values: Iterable[Any], *, quick: Collection[Any] | None = None) -> Callable[[F], F]:
     """Parametrise a test over ``values``, of which the quick profile keeps those in ``quick``.
 
     Without ``quick`` it keeps all.
@@ -53,10 +52,8 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
         def test_ndr_pdr(frame_size, phy2phy, search, sla): ...
 
     Raises:
-        ValueError: ``quick`` names a value that is not swept, or keeps none; ``values`` is a text.
+        ValueError: ``quick`` names a value that is not swept, or keeps none; ``values`` is no list.
     """
-    if isinstance(values, str):
-        raise ArgumentError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
     all_values = list(values)
     short = _quick_part(f"sweep of {name!r}", all_values, quick)
     params = [
@@ -66,9 +63,9 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
     return pytest.mark.parametrize(name, params)
 
 
-@checked(names=NAME, cases=VALUES, quick=_QUICK)
+@checked()
 def chosen(
-    names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]] | None = None
+    names: Name, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]] | None = None
 ) -> Callable[[F], F]:
     """Parametrise a test over cases of several parameters, of which the quick profile keeps those in ``quick``.
 
@@ -110,8 +107,8 @@ class Compared(tuple[Any, ...]):
     __slots__ = ()
 
 
-@checked(name=NAME, values=VALUES, quick=_QUICK)
-def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
+@checked()
+def compares(name: Name, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
     """Give a test all of ``values`` at once, for it to compare; the quick profile gives it those of ``quick``.
 
     The smoke profile gives it three of those at most. The first is the baseline. SLA rules select each of

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from typing import Annotated, Any
 
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.backends.simulated import SimulatedCapture
-from pytest_nfvperf.measure.call_arguments import DUT, LIVE
+from pytest_nfvperf.measure.call_arguments import TOPOLOGY, Live
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.streams import StreamRunner
-from pytest_nfvperf.model.arguments import CALLABLE, NAME, checked, optional
+from pytest_nfvperf.model.arguments import Name, checked
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, run_all
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
@@ -36,13 +36,13 @@ class Deployer:
         self._composition = composition
         self._test = test
 
-    @checked("deploy", dut=DUT, name=optional(NAME), configure=optional(CALLABLE))
+    @checked("deploy")
     def __call__(
         self,
-        topology: Topology | None = None,
+        topology: Annotated[Topology, TOPOLOGY] | None = None,
         *,
         dut: Dut = TESTBED_DUT,
-        name: str | None = None,
+        name: Name | None = None,
         configure: Callable[[LiveTopology], object] | None = None,
     ) -> LiveTopology:
         """Build a topology, unless it is deployed already, and attach the generator.
@@ -61,11 +61,6 @@ class Deployer:
         """
         if topology is None:
             topology = self._composition.topology(name or self._test.removeprefix("test_"))
-        elif not isinstance(topology, Topology):
-            raise ConfigError(
-                f"deploy() deploys a Topology, not {topology!r}: write deploy(phy2phy()), or use a fixture such as "
-                "phy2phy, pvp or pvvp, or deploy() what compose(...) returned"
-            )
         if self._session.comparison is not None:
             dut = self._session.comparison.on_baseline(dut)
         _skip_where_lacking(self._session, topology, dut)
@@ -124,8 +119,8 @@ class Captures:
         self._config = config
         self._made: list[Capture] = []
 
-    @checked("capture", live=LIVE, output=NAME)
-    def of_output(self, live: LiveTopology, output: str) -> Capture:
+    @checked("capture")
+    def of_output(self, live: Live, output: Name) -> Capture:
         """Receives the copies that leave by an interface of a namespace; a plug-in's capture comes first.
 
         Raises:
@@ -145,8 +140,8 @@ class Captures:
         self._made.append(own)
         return own
 
-    @checked("capture_interface", output=NAME)
-    def of_interface(self, output: str) -> Capture:
+    @checked("capture_interface")
+    def of_interface(self, output: Name) -> Capture:
         """Receives copies behind a port of the DUT, by a plug-in's capture interface.
 
         Raises:

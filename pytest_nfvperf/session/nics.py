@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.nic import function_of, most_vfs, read_nic
-from pytest_nfvperf.measure.call_arguments import LIVE
+from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
-from pytest_nfvperf.model.arguments import FLAG, NAME, checked
+from pytest_nfvperf.model.arguments import Name, checked
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.bounds import sampled
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -71,8 +71,8 @@ class Nics:
         self._session.recorder.emit(outcome)
         return outcome
 
-    @checked("nics.set_link", live=LIVE, port=NAME, up=FLAG)
-    def set_link(self, live: LiveTopology, port: str, *, up: bool) -> None:
+    @checked("nics.set_link")
+    def set_link(self, live: Live, port: Name, *, up: bool) -> None:
         """Take a port's link down at the DUT, or up again. Links that are down after the test come up again."""
         if self._session.options.plan:
             return

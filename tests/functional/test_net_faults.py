@@ -120,11 +120,6 @@ def result() -> TrialResult:
     return TrialResult(TrialSpec(Traffic(64), 1, 1.0, (Direction("p0", "p1"),)), (), RigHealth())
 
 
-def test_a_chain_of_no_bridge_is_none() -> None:
-    with pytest.raises(ValueError, match="a chain of 0 bridges is not possible: give at least 1"):
-        bridge_chain(0)
-
-
 def test_a_patch_chain_deeper_than_ovs_follows_is_refused(ovs: OvsDatapath) -> None:
     """OVS builds a longer one without a word, and drops every frame on it."""
     with pytest.raises(ConfigError, match=r"'chain-1000-patch' has 999 patch ports in a row \(1000 bridges\), and OVS"):

@@ -170,11 +170,7 @@ CALLS = {
     "a_subject_that_is_live": (
         "phy2phy, study",
         "study.forwarding_rate('n', [Subject('1', phy2phy)], Traffic())",
-        (
-            "Subject(): topology is LiveTopology(...): that is deployed already, and a study deploys its "
-            "subjects itself: "
-            "give the topology as data"
-        ),
+        "Subject(): topology is LiveTopology(...): that is deployed already: give the topology as data",
     ),
     "a_number_as_value_of_a_subject": (
         "study",

@@ -70,8 +70,8 @@ ANSWERS = {
     ),
     "test_mix": ("usage error: 'simpel' is no IMIX, did you mean 'simple'? There are simple, cisco570, spirent512"),
     "test_name_of_a_topology": (
-        "usage error: deploy() deploys a Topology, not 'phy2phy': write deploy(phy2phy()), or use a fixture such as "
-        "phy2phy, pvp or pvvp, or deploy() what compose(...) returned"
+        "usage error: deploy(): topology is 'phy2phy': write a topology, such as phy2phy() or what compose(...) "
+        "returned, or None"
     ),
     "test_nothing_to_judge": (
         "usage error: sla.check() judges an Outcome, which search, study and soak return, not None: does the function "

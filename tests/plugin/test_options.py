@@ -288,7 +288,7 @@ def test_markers_are_registered(suite):
 def test_a_sweep_whose_quick_part_is_not_swept_is_refused():
     from pytest_nfvperf.plugin.labels import sweep
 
-    with pytest.raises(ValueError, match="give a list of values, not the text 'rfc2455'"):
+    with pytest.raises(ValueError, match="values is 'rfc2455': write a list of values"):
         sweep("frame_size", "rfc2455")
     with pytest.raises(ValueError, match="quick keeps 65, which is not among"):
         sweep("frame_size", [64, 128], quick={65})

@@ -140,7 +140,7 @@ def test_topologies_of_parts(pytester):
         ),
         (
             "def test_x(bridge_chain): bridge_chain(0)",
-            "a chain of 0 bridges is not possible: give at least 1",
+            "bridge_chain(): bridges is 0: write a whole number from 1 to 1000",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import pytest
 from hypothesis import given
@@ -265,9 +265,13 @@ def test_a_value_is_shown_short_whatever_it_is():
     assert len(shown_value("x" * 5000)) < 100
 
 
+class _Settings(TypedDict, total=False):
+    size: Annotated[int, whole(1)]
+
+
 def test_arguments_of_settings_are_checked_too():
-    @checked(size=whole(1))
-    def call(name: str, **settings: int) -> str:
+    @checked()
+    def call(name: str, **settings: Unpack[_Settings]) -> str:
         return f"{name}{settings}"
 
     assert call("a", size=1) == "a{'size': 1}"

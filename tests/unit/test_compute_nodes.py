@@ -159,7 +159,7 @@ def test_a_namespace_stands_on_one_node():
         compose("t", node("node1", pod, near), node("node2", nic("pod", "int2", name="eth1")))
 
 
-@pytest.mark.parametrize(("overlay", "ip", "text"), [("mpls", 4, "'mpls' is no overlay"), ("gre", 5, "no version 5")])
+@pytest.mark.parametrize(("overlay", "ip", "text"), [("mpls", 4, "overlay is 'mpls': "), ("gre", 5, "ip is 5: ")])
 def test_an_unknown_overlay_is_said(overlay: str, ip: int, text: str):
     with pytest.raises(ValueError, match=text):
         vm_to_vm(overlay, ip=ip)

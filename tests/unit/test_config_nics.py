@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
-from pytest_nfvperf.model.testbed.keys import normal_pci, vf_of
+from pytest_nfvperf.model.fields import normal_pci, vf_of
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_pci
 from pytest_nfvperf.model.testbed.testbed import NicSpec
 from tests.config_support import Numa, parse, refusal

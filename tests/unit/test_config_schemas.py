@@ -93,7 +93,7 @@ def test_an_editor_agrees_about_slas(rule, good):
 
 
 def test_each_label_that_rules_know_is_in_the_published_schema_and_on_the_page():
-    where = json.loads((SCHEMA_FOLDER / "sla.schema.json").read_text())["$defs"]["RuleModel"]["properties"]["where"]
+    where = json.loads((SCHEMA_FOLDER / "sla.schema.json").read_text())["$defs"]["RuleSection"]["properties"]["where"]
     rows = (SCHEMA_FOLDER.parents[1] / "docs/reference/sla-language.md").read_text().partition("| selector |")[2]
     assert {"class", "classes", "raised", "judged"} <= set(SELECTORS)
     for name in SELECTORS:

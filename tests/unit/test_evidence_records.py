@@ -26,6 +26,7 @@ from pytest_nfvperf.model.measure.ledger import FramePath, HopKind, Loss, PathSt
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
@@ -91,6 +92,8 @@ SPECIAL: dict[Any, st.SearchStrategy[Any]] = {
     Traffic: st.builds(Traffic, frame_size=st.one_of(st.integers(64, 9216), IMIX), flows=st.integers(1, 1 << 24)),
     Tuning: st.builds(Tuning, emc_insert_inv_prob=st.none() | st.integers(0, 100), smc=st.none() | st.booleans()),
 }
+_CPUS = st.lists(st.integers(0, 8191), max_size=2).map(tuple)
+SPECIAL[CpuPlan] = st.builds(CpuPlan, _CPUS, _CPUS, _CPUS, _CPUS)
 SPECIAL[TrialSpec] = st.builds(
     TrialSpec,
     SPECIAL[Traffic],

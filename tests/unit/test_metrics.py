@@ -107,7 +107,7 @@ def test_the_words_of_the_language_have_it() -> None:
         parse_limit("mean_wait", "<= 4 Mpps")
     (doubt,) = doubts(parse_sla("schema: 1\nrules:\n  - require: {mean_wait: '>= 5 us'}\n"))
     assert "fails a DUT for being better" in doubt
-    assert "mean_wait" in schema_of_sla()["$defs"]["RuleModel"]["properties"]["require"]["properties"]
+    assert "mean_wait" in schema_of_sla()["$defs"]["RuleSection"]["properties"]["require"]["properties"]
     assert "| `mean_wait` | mean wait: how long a frame waits | `<= 5 us` | - |" in metrics_table()
 
 

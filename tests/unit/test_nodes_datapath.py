@@ -32,7 +32,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     node_cpus,
 )
 
-BED = Testbed("bed", OvsSpec(), CpuPlan((0,), (1,), (0,)), (), GeneratorSpec(), ())
+BED = Testbed("bed", CpuPlan((0,), (1,), (0,)), ovs=OvsSpec(), ports=(), generator=GeneratorSpec(), links=())
 
 
 @pytest.mark.parametrize(

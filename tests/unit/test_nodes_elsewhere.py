@@ -44,11 +44,11 @@ def port(name: str, of: str) -> DutPort:
 
 BED = Testbed(
     "two hosts",
-    OvsSpec(datapath="netdev"),
     CpuPlan((0,), (1,), (0,)),
-    (port("up1", "node1"), port("right", "node2"), port("left", "node1"), port("up2", "node2")),
-    GeneratorSpec(devices=("g0", "g1")),
-    (CableSpec("0", "right"), CableSpec("1", "left")),
+    ovs=OvsSpec(datapath="netdev"),
+    ports=(port("up1", "node1"), port("right", "node2"), port("left", "node1"), port("up2", "node2")),
+    generator=GeneratorSpec(devices=("g0", "g1")),
+    links=(CableSpec("0", "right"), CableSpec("1", "left")),
     nodes=(NodeSpec("node1", underlay="up1"), NodeSpec("node2", underlay="up2", ssh="root@dut2")),
 )
 

@@ -378,3 +378,14 @@ def test_spacing_does_not_matter(operator, number, unit):
         parse_limit("ndr", f"{operator}{number}{unit}"),
     )
     assert (spaced.operator, spaced.value, spaced.unit) == (tight.operator, tight.value, tight.unit)
+
+
+def test_all_mistakes_of_a_file_are_told_at_once() -> None:
+    rules = "[{where: {frame_size: 63, direction: up}, require: {nrd: '>= 1 Mpps', pdr: 4}}, {require: {ndr: []}}]"
+    with pytest.raises(ConfigError) as caught:
+        parse_sla(f"schema: 1\nrules: {rules}\n", "sla.yaml")
+    keys = ["rules[0].where.frame_size", "rules[0].where.direction", "rules[0].require.nrd", "rules[0].require.pdr"]
+    lines = str(caught.value).splitlines()
+    assert (caught.value.key, len(lines)) == (keys[0], 5)
+    for key, line in zip([*keys[1:], "rules[1].require.ndr"], lines[1:], strict=True):
+        assert line.startswith(f"  also line 2: {key}: ")

@@ -34,7 +34,7 @@ def sysfs(tmp_path: Path) -> Path:
 
 
 def lab_of(*ports: DutPort) -> Testbed:
-    return Testbed("lab", OvsSpec(), CpuPlan(), ports, GeneratorSpec(), ())
+    return Testbed("lab", CpuPlan(), ovs=OvsSpec(), ports=ports, generator=GeneratorSpec(), links=())
 
 
 def nics_of(sysfs: Path, *ports: DutPort, records: list[Any] | None = None) -> Nics:

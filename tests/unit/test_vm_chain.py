@@ -28,7 +28,7 @@ def test_more_parts_go_into_the_chain() -> None:
 
 @pytest.mark.parametrize("vms", [0, 16])
 def test_a_chain_that_has_no_addresses(vms: int) -> None:
-    with pytest.raises(ValueError, match=rf"^S4's MAC addresses allow 1 to 15 VMs in a chain, not {vms}$"):
+    with pytest.raises(ValueError, match=rf"^vm_chain\(\): vms is {vms}: write a whole number from 1 to 15$"):
         vm_chain(vms)
 
 

@@ -42,7 +42,7 @@ def parse_line(text: bytes | str) -> Line:
 
     pydantic.ValidationError if it is no such line, or of another version. Strict: text is no number.
     """
-    return _LINE.validate_json(text, strict=True)
+    return _LINE.validate_json(text, strict=True, by_alias=True, by_name=True)
 
 
 def schema_text() -> str:
@@ -55,4 +55,4 @@ def evidence_schema() -> dict[str, Any]:
         "title": "pytest_nfvperf evidence, one line",
         "description": f"Schema version {SCHEMA_VERSION}. Files are JSON lines; see docs/reference/evidence.md.",
     }
-    return head | _LINE.json_schema(by_alias=True)
+    return head | _LINE.json_schema(by_alias=True, mode="serialization")

@@ -33,7 +33,7 @@ from pytest_nfvperf.adapters.net.netlink import (
     family_number,
 )
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.testbed.keys import vf_of
+from pytest_nfvperf.model.fields import vf_of
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.keys import vf_of
+from pytest_nfvperf.model.fields import vf_of
 from pytest_nfvperf.model.testbed.testbed import NicSpec
 
 _RELEASE_DEADLINE_S = 10.0

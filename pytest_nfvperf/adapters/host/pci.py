@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.host.nic import pci_address, read_fact
 from pytest_nfvperf.adapters.net.borrowed_interfaces import read_interface_use
 from pytest_nfvperf.adapters.net.ends import interface_exists
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.keys import vf_of
+from pytest_nfvperf.model.fields import vf_of
 
 SYSFS, PROC = Path("/sys"), Path("/proc")
 

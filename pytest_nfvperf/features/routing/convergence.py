@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
+from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live
 from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
-from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
+from pytest_nfvperf.model.arguments import Name, checked, number
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.measure.bounds import completed, sampled, session_figure
@@ -52,13 +52,13 @@ _REPORTED_ABSENCE_RATIO = 0.1
 _RESIDUAL_S = 0.2
 
 
-@checked(name=NAME, at_s=number(0), act=CALLABLE)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Event:
     """An event during a trial. ``at_s``: seconds after the trial begins to send."""
 
-    name: str
-    at_s: float
+    name: Name
+    at_s: Annotated[float, number(0)]
     act: Callable[[], None]
 
 
@@ -104,23 +104,14 @@ class Convergence:
         self._labels = dict(labels)
         self._simulated = simulated
 
-    @checked(
-        "convergence.read",
-        live=LIVE,
-        traffic=TRAFFIC,
-        events=several(one(Event, "an Event")),
-        duration_s=DURATION,
-        fps=WHOLE_LOAD,
-        saturating=FLAG,
-        ready=optional(CALLABLE),
-    )
+    @checked("convergence.read")
     def read(
         self,
-        live: LiveTopology,
-        traffic: AnyTraffic,
+        live: Live,
+        traffic: Sent,
         events: Sequence[Event],
-        duration_s: float,
-        fps: int = RATE_FPS,
+        duration_s: DurationS,
+        fps: WholeLoad = RATE_FPS,
         *,
         saturating: bool = False,
         ready: Callable[[], object] | None = None,

@@ -6,9 +6,9 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, IP, TEXT, Allowed, checked, one, optional, whole
+from pytest_nfvperf.model.arguments import Allowed, Ip, checked, whole
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import behind, endpoint, namespace, nic
@@ -27,7 +27,10 @@ FRR_MAC = "02:4e:46:b9:00:01"
 
 _PROVIDER_VLAN = 101
 """Used only inside the bridge: frames that are flooded in the control VLAN do not reach the VM's port."""
-_PREFIX = Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
+_Prefix = Annotated[
+    str, Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
+]
+_Tag = Annotated[int, whole(1, 4094)]
 _LAST_ASN = 2**32 - 1
 _SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
 _LONGEST_PASSWORD = 80  # TCP_MD5SIG_MAXKEYLEN, linux/tcp.h
@@ -43,7 +46,7 @@ def family_of(text: str) -> Family:
     return Family.IPV6 if ":" in text else Family.IPV4
 
 
-@checked(keepalive_s=INTEGER, hold_s=INTEGER, connect_retry_s=INTEGER, restart_s=INTEGER)
+@checked()
 @dataclass(frozen=True, slots=True)
 class BgpTimers:
     """Timers in whole seconds, as in RFC 4271. The defaults are short, for tests.
@@ -53,34 +56,24 @@ class BgpTimers:
     """
 
     keepalive_s: int = 1
-    hold_s: int = 3
+    hold_s: Annotated[int, whole(_SHORTEST_HOLD_S)] = 3
     connect_retry_s: int = 1
     restart_s: int = 30
 
     def __post_init__(self) -> None:
-        if self.hold_s < _SHORTEST_HOLD_S:
-            raise ArgumentError(
-                f"a hold time of {self.hold_s} s is not possible: RFC 4271 requires {_SHORTEST_HOLD_S} or more"
-            )
         if not 1 <= self.keepalive_s < self.hold_s:
             raise ArgumentError(
                 f"keepalives every {self.keepalive_s} s cannot keep up a session with a hold time of {self.hold_s} s"
             )
 
 
-@checked(interval_ms=INTEGER, multiplier=INTEGER)
+@checked()
 @dataclass(frozen=True, slots=True)
 class BfdTimers:
     """BFD (RFC 5880, 6.8.7): a session is down after ``multiplier`` intervals without a packet. Milliseconds."""
 
-    interval_ms: int = 300
-    multiplier: int = 3
-
-    def __post_init__(self) -> None:
-        if not 10 <= self.interval_ms <= 60_000:
-            raise ArgumentError(f"a BFD interval must be 10..60000 ms, not {self.interval_ms}")
-        if not 2 <= self.multiplier <= 255:
-            raise ArgumentError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
+    interval_ms: Annotated[int, whole(10, 60_000)] = 300
+    multiplier: Annotated[int, whole(2, 255)] = 3
 
     @property
     def detection_s(self) -> float:
@@ -248,24 +241,7 @@ class SpeakerInfo:
 #                                   vlan177 -- FRR
 
 
-@checked(
-    vlan=whole(1, 4094),
-    neighbor_vlan=optional(whole(1, 4094)),
-    frr=_PREFIX,
-    bird=_PREFIX,
-    frr_asn=INTEGER,
-    bird_asn=INTEGER,
-    frr_expects=optional(INTEGER),
-    timers=one(BgpTimers, "BgpTimers"),
-    bfd=optional(one(BfdTimers, "BfdTimers")),
-    graceful_restart=FLAG,
-    password=optional(TEXT),
-    frr_password=optional(TEXT),
-    provider=_PREFIX,
-    vm=IP,
-    clients=_PREFIX,
-    client=IP,
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class BgpPathPlan:
     """The parameters of S1's path; change those that a test needs.
@@ -287,10 +263,10 @@ class BgpPathPlan:
         client: the generator's address in it.
     """
 
-    vlan: int = 177
-    neighbor_vlan: int | None = None
-    frr: str = "12.12.12.1/30"
-    bird: str = "12.12.12.2/30"
+    vlan: _Tag = 177
+    neighbor_vlan: _Tag | None = None
+    frr: _Prefix = "12.12.12.1/30"
+    bird: _Prefix = "12.12.12.2/30"
     frr_asn: int = 64999
     bird_asn: int = 65000
     frr_expects: int | None = None
@@ -299,10 +275,10 @@ class BgpPathPlan:
     graceful_restart: bool = False
     password: str | None = "nfvperf"  # noqa: S105 - of a session inside one machine
     frr_password: str | None = None
-    provider: str = "172.16.101.0/24"
-    vm: str = "172.16.101.10"
-    clients: str = "198.18.0.0/15"
-    client: str = "198.18.0.1"
+    provider: _Prefix = "172.16.101.0/24"
+    vm: Ip = "172.16.101.10"
+    clients: _Prefix = "198.18.0.0/15"
+    client: Ip = "198.18.0.1"
 
     @property
     def frr_address(self) -> str:

@@ -31,7 +31,7 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import SoakCurve
 from pytest_nfvperf.model.measure.streams import ConnectResult, Reconnection, RequestResult, StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, TestbedFacts
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, compact_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -80,7 +80,7 @@ class RunData:
     Attributes:
         tool_version, python: versions of this project and of the interpreter.
         profile: quick, gate, full or soak.
-        testbed: the testbed that was used, given or discovered.
+        testbed: the testbed that was used, given or discovered; of what is read back only what reports need.
         testbed_yaml: the same as a testbed file.
         fingerprint: what must be equal for two runs to be compared (How we measure, rule 9), by name.
         dut, generator: None before they are started.
@@ -96,7 +96,7 @@ class RunData:
     python: str
     argv: tuple[str, ...]
     profile: str
-    testbed: Testbed
+    testbed: TestbedFacts
     testbed_yaml: str
     fingerprint: dict[str, Any] = field(default_factory=dict)
     dut: DatapathInfo | None = None

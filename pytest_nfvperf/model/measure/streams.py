@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pytest_nfvperf.model.arguments import FIGURE, INTEGER, NAME, TEXT, checked, optional, several
+from pytest_nfvperf.model.arguments import Name, checked, number, refuse, whole
 from pytest_nfvperf.model.disturbance.trial import InvalidReason
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, deltas
@@ -24,8 +24,6 @@ Protocol = Literal["tcp", "udp"]
 Way = Literal["forward", "reverse"]
 """``forward``: the client sends to the server; ``reverse``: the server to the client."""
 
-PROTOCOLS = ("tcp", "udp")
-DIRECTIONS = ("forward", "reverse", "both")
 MAX_STREAMS = 128
 """iperf3(1): ``MAX_STREAMS``."""
 MIN_DURATION_S = 0.1
@@ -38,16 +36,11 @@ _MSS_BYTES = (88, 9216)
 _BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
 """iperf3(1), ``-l``: 16 bytes of a datagram are its own header, 65507 is the largest UDP payload of IPv4."""
 
-_COUNT = optional(INTEGER)
 
 Number = TypeVar("Number", int, float)
 
 
-def _within(name: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise ArgumentError(f"{name} must be {lowest}..{highest}, not {value}")
-
-
+@checked()
 @dataclass(frozen=True, slots=True)
 class ConnectSpec:
     """TCP connections that are opened and closed without data. Raises ValueError for those that cannot be measured.
@@ -58,15 +51,10 @@ class ConnectSpec:
         client_cpus, server_cpus: CPUs that the two ends may run on; empty: any.
     """
 
-    connects: int = 5000
-    duration_s: int = 1
+    connects: Annotated[int, whole(*CONNECTS)] = 5000
+    duration_s: Annotated[int, whole(1, unit="seconds")] = 1
     client_cpus: tuple[int, ...] = ()
     server_cpus: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        _within("connects", self.connects, *CONNECTS)
-        if self.duration_s < 1:
-            raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +81,7 @@ class ConnectResult:
         return (self.accepted - 1) * 1e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
 
 
+@checked()
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
     """Requests over one TCP connection. Raises ValueError for those that cannot be measured.
@@ -103,18 +92,11 @@ class RequestSpec:
         client_cpus, server_cpus: CPUs that the two processes may run on; empty: any.
     """
 
-    message_bytes: int = 64
-    duration_s: int = 1
-    load_per_s: int | None = None
+    message_bytes: Annotated[int, whole(*MESSAGE_BYTES)] = 64
+    duration_s: Annotated[int, whole(1, unit="seconds")] = 1
+    load_per_s: Annotated[int, whole(1)] | None = None
     client_cpus: tuple[int, ...] = ()
     server_cpus: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        _within("message_bytes", self.message_bytes, *MESSAGE_BYTES)
-        if self.duration_s < 1:
-            raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
-        if self.load_per_s is not None and self.load_per_s < 1:
-            raise ArgumentError(f"load_per_s must be 1 or more, not {self.load_per_s}; None: as fast as responses come")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,20 +156,7 @@ def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> i
 # Rates are computed from integer counts, never stored.
 
 
-@checked(
-    protocol=TEXT,
-    streams=INTEGER,
-    duration_s=FIGURE,
-    omit_s=FIGURE,
-    direction=TEXT,
-    window_bytes=_COUNT,
-    mss_bytes=_COUNT,
-    buffer_bytes=_COUNT,
-    bitrate_bps=_COUNT,
-    congestion=optional(NAME),
-    client_cpus=several(INTEGER),
-    server_cpus=several(INTEGER),
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
     """Parameters of a stream measurement. Raises ValueError for those that cannot be measured.
@@ -209,49 +178,28 @@ class StreamSpec:
     """
 
     protocol: Protocol = "tcp"
-    streams: int = 1
-    duration_s: float = 1.0
-    omit_s: float = 0.0
+    streams: Annotated[int, whole(1, MAX_STREAMS)] = 1
+    duration_s: Annotated[float, number(MIN_DURATION_S)] = 1.0
+    omit_s: Annotated[float, number(0)] = 0.0
     direction: Literal["forward", "reverse", "both"] = "forward"
-    window_bytes: int | None = None
-    mss_bytes: int | None = None
+    window_bytes: Annotated[int, whole(1, _MAX_WINDOW_BYTES)] | None = None
+    mss_bytes: Annotated[int, whole(*_MSS_BYTES)] | None = None
     buffer_bytes: int | None = None
-    bitrate_bps: int | None = None
-    congestion: str | None = None
-    client_cpus: tuple[int, ...] = ()
-    server_cpus: tuple[int, ...] = ()
+    bitrate_bps: Annotated[int, whole(1)] | None = None
+    congestion: Name | None = None
+    client_cpus: tuple[Annotated[int, whole(0)], ...] = ()
+    server_cpus: tuple[Annotated[int, whole(0)], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, word, words in (
-            ("protocol", self.protocol, PROTOCOLS),
-            ("direction", self.direction, DIRECTIONS),
-        ):
-            if word not in words:
-                raise ArgumentError(f"{name} must be one of {', '.join(words)}, not {word!r}")
-        _within("streams", self.streams, 1, MAX_STREAMS)
-        if not (math.isfinite(self.duration_s) and self.duration_s >= MIN_DURATION_S):
-            raise ArgumentError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
-        if not (math.isfinite(self.omit_s) and self.omit_s >= 0):
-            raise ArgumentError(f"omit_s must be 0 s or more, not {self.omit_s}")
         if self.run_s > MAX_RUN_S:
             raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
-        for name, value, allowed in (
-            ("window_bytes", self.window_bytes, (1, _MAX_WINDOW_BYTES)),
-            ("mss_bytes", self.mss_bytes, _MSS_BYTES),
-            (f"buffer_bytes of {self.protocol}", self.buffer_bytes, _BUFFER_BYTES[self.protocol]),
-        ):
-            if value is not None:
-                _within(name, value, *allowed)
-        for name, cpus in (("client_cpus", self.client_cpus), ("server_cpus", self.server_cpus)):
-            if any(cpu < 0 for cpu in cpus):
-                raise ArgumentError(f"{name} must be CPU numbers, not {cpus}")
+        if self.buffer_bytes is not None:
+            refuse("StreamSpec", "buffer_bytes", self.buffer_bytes, whole(*_BUFFER_BYTES[self.protocol]))
         self._check_protocol()
 
     def _check_protocol(self) -> None:
         if self.protocol == "tcp" and self.bitrate_bps is not None:
             raise ArgumentError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
-        if self.bitrate_bps is not None and self.bitrate_bps < 1:
-            raise ArgumentError(f"bitrate_bps must be at least 1 bit/s, not {self.bitrate_bps}; None means no limit")
         for name, value in (("mss_bytes", self.mss_bytes), ("congestion", self.congestion)):
             if self.protocol == "udp" and value is not None:
                 raise ArgumentError(f"{name} is TCP's: leave it out for udp")

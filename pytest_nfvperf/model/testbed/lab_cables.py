@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.keys import normal_pci
+from pytest_nfvperf.model.fields import normal_pci
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed, node_spec
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology, node_topology

@@ -9,14 +9,16 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, Allowed, checked, optional, several
+from pydantic import Field
+
+from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.testbed.keys import VERSION_NAME, Count, Form, Key, Name
+from pytest_nfvperf.model.fields import UNWRITTEN, VERSION_NAME, Count, Flag, QueueCpus, Whole, file_key
 from pytest_nfvperf.model.topology.topology import Topology
 
-RXQ_ASSIGNMENTS = ("cycles", "roundrobin", "group")
+RxqAssignment = Literal["cycles", "roundrobin", "group"]
 
 _SLEEP = "pmd_sleep_max_us"
 
@@ -34,24 +36,7 @@ _OLD_SLEEP = ("pmd-maxsleep", (3, 1), (3, 2))
 """OVS 3.1 alone called it so."""
 
 
-_MOST = {"emc_insert_inv_prob": 2**32 - 1, "tx_flush_interval_us": 1_000_000, _SLEEP: 10_000}
-_PAIRS = Allowed("pairs of texts, such as (('p0', '0:3,1:5'),)", several(several(TEXT, 2, 2)).accepts)
-_COUNT = optional(INTEGER)
-
-
-@checked(
-    emc_insert_inv_prob=_COUNT,
-    smc=optional(FLAG),
-    tx_flush_interval_us=_COUNT,
-    rxq_assign=optional(TEXT),
-    auto_lb=optional(FLAG),
-    pmd_sleep_max_us=_COUNT,
-    rxq=_COUNT,
-    rxq_affinity=_PAIRS,
-    rx_descriptors=_COUNT,
-    tx_descriptors=_COUNT,
-    other_config=_PAIRS,
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Settings of the userspace datapath; None: OVS's own default.
@@ -63,40 +48,30 @@ class Tuning:
     """
 
     emc_insert_inv_prob: Annotated[
-        Annotated[int, Form(least=0, most=_MOST["emc_insert_inv_prob"])] | None,
-        Key("one of so many new flows enters the exact-match cache (OVS's default: 100); 0: none", 100),
+        Annotated[Whole, Field(ge=0, le=2**32 - 1)] | None,
+        file_key("one of so many new flows enters the exact-match cache (OVS's default: 100); 0: none", 100),
     ] = None
-    smc: Annotated[bool | None, Key("signature-match cache (smc-enable)")] = None
+    smc: Annotated[Flag | None, file_key("signature-match cache (smc-enable)")] = None
     tx_flush_interval_us: Annotated[
-        Annotated[int, Form(least=0, most=_MOST["tx_flush_interval_us"])] | None,
-        Key("how long frames may wait for a batch to fill, us (tx-flush-interval)"),
+        Annotated[Whole, Field(ge=0, le=1_000_000)] | None,
+        file_key("how long frames may wait for a batch to fill, us (tx-flush-interval)"),
     ] = None
     rxq_assign: Annotated[
-        Annotated[str, Form(words=RXQ_ASSIGNMENTS)] | None,
-        Key("how receive queues are distributed to PMD threads (pmd-rxq-assign)"),
+        RxqAssignment | None,
+        file_key("how receive queues are distributed to PMD threads (pmd-rxq-assign)"),
     ] = None
-    auto_lb: Annotated[bool | None, Key("move queues of unequally busy PMD threads (pmd-auto-lb)")] = None
+    auto_lb: Annotated[Flag | None, file_key("move queues of unequally busy PMD threads (pmd-auto-lb)")] = None
     pmd_sleep_max_us: Annotated[
-        Annotated[int, Form(least=0, most=_MOST[_SLEEP])] | None,
-        Key("how long an idle PMD thread may sleep, us (pmd-sleep-max); 0: never", 50),
+        Annotated[Whole, Field(ge=0, le=10_000)] | None,
+        file_key("how long an idle PMD thread may sleep, us (pmd-sleep-max); 0: never", 50),
     ] = None
-    rxq: Annotated[Count | None, Key("receive queues of each port")] = None
-    rxq_affinity: Annotated[
-        tuple[tuple[Name, str], ...], Form(mapping=True), Key("CPUs of a port's queues", {"dpdk0": "0:3,1:5"})
-    ] = ()
-    rx_descriptors: int | None = None
-    tx_descriptors: int | None = None
-    other_config: tuple[tuple[str, str], ...] = ()
+    rxq: Annotated[Count | None, file_key("receive queues of each port")] = None
+    rxq_affinity: Annotated[QueueCpus, file_key("CPUs of a port's queues", {"dpdk0": "0:3,1:5"})] = ()
+    rx_descriptors: Annotated[int | None, UNWRITTEN] = None
+    tx_descriptors: Annotated[int | None, UNWRITTEN] = None
+    other_config: Annotated[tuple[tuple[str, str], ...], UNWRITTEN] = ()
 
     def __post_init__(self) -> None:
-        if self.rxq_assign is not None and self.rxq_assign not in RXQ_ASSIGNMENTS:
-            raise ArgumentError(f"rxq_assign must be {', '.join(RXQ_ASSIGNMENTS)}, not {self.rxq_assign!r}")
-        if self.rxq is not None and self.rxq < 1:
-            raise ArgumentError(f"rxq must be 1 or more, not {self.rxq}")
-        for name, most in _MOST.items():
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= most:
-                raise ArgumentError(f"{name} must be 0..{most}, not {value}")
         for key, text in self.other_config:
             if reason := why_setting_refused(key, text):
                 raise ArgumentError(reason)

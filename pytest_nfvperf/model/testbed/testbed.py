@@ -4,45 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
-from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, expanded, one, optional, several
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from pytest_nfvperf.model.arguments import checked, expanded
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.model.testbed.keys import (
+from pytest_nfvperf.model.fields import (
+    UNWRITTEN,
+    Announced,
     BitRate,
-    ConfigText,
     Count,
     Cpus,
     Datapath,
     Devices,
-    Form,
-    FullPciAddress,
+    Flag,
     Ipv4,
-    Key,
     LocalPath,
     MacAddress,
-    Mtu,
-    Name,
-    NodeName,
+    NoBlanks,
+    OtherConfig,
     PciAddress,
+    PortMtu,
     PortNumber,
-    Prefix,
     Representor,
     RingSize,
+    ShortName,
     TcpPort,
     TcpPorts,
+    Text,
     TrexDelay,
     TrexInterfaces,
     VersionName,
+    Whole,
+    file_key,
+    words,
 )
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, NamedOvs, Tuning
+from pytest_nfvperf.model.topology.links import NODE_NAME
 from pytest_nfvperf.model.topology.topology import Topology
 
-_STREAMS_INSTEAD = (
-    "iperf3 sends streams, whose load is their own: it cannot search for loss. Write it as "
-    "'streams: {engine: iperf3}', and here embedded, trex or replay for frames"
-)
+
+def _no_streams(engine: Any) -> Any:
+    if engine == "iperf3":
+        raise ValueError(
+            "iperf3 sends streams, whose load is their own: it cannot search for loss. Write it as "
+            "'streams: {engine: iperf3}', and here embedded, trex or replay for frames"
+        )
+    return engine
+
+
+NodeName = Annotated[str, Field(pattern=f"^{NODE_NAME}$")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +65,10 @@ class CpuPlan:
     On machines of two cores housekeeping and generator share one.
     """
 
-    housekeeping: Annotated[Cpus, Key("pytest, OVS's main thread, all that does not poll")] = ()
-    pmd: Annotated[Cpus, Key("as dut.ovs.pmd_cpus")] = ()
-    generator: Annotated[Cpus, Key("as generator.cpus")] = ()
-    vnf: Annotated[Cpus, Key("VNFs that are processes, one a VNF")] = ()
+    housekeeping: Annotated[Cpus, file_key("pytest, OVS's main thread, all that does not poll")] = ()
+    pmd: Annotated[Cpus, file_key("as dut.ovs.pmd_cpus")] = ()
+    generator: Annotated[Cpus, file_key("as generator.cpus")] = ()
+    vnf: Annotated[Cpus, file_key("VNFs that are processes, one a VNF")] = ()
 
     @property
     def shared(self) -> tuple[int, ...]:
@@ -70,64 +83,66 @@ class OvsSpec:
 
     Attributes:
         versions: other installations, by the names that tests ask for them.
+        pmd_cpus: of a file; a testbed has them in its CpuPlan.
     """
 
     instance: Annotated[
-        str, Form(words=("private", "system")), Key("private: ours, started and removed; system: used as it runs")
+        str, words("private", "system"), file_key("private: ours, started and removed; system: used as it runs")
     ] = "private"
     prefix: Annotated[
         LocalPath | None,
-        Key(
+        file_key(
             "prefix or root of an OVS installation, or a name of `nfvperf ovs list`, such as debian:trixie; else the "
             "distribution's",
             "/opt/ovs-3.3.4",
         ),
     ] = None
-    datapath: Annotated[Datapath, Key("netdev: userspace without DPDK; system: kernel")] = "dpdk"
-    other_config: Annotated[
-        tuple[tuple[str, ConfigText], ...], Form(mapping=True), Key("Open_vSwitch other_config, added to ours")
-    ] = ()
+    datapath: Annotated[Datapath, file_key("netdev: userspace without DPDK; system: kernel")] = "dpdk"
+    other_config: Annotated[OtherConfig, file_key("Open_vSwitch other_config, added to ours")] = ()
     run_dir: Annotated[
-        LocalPath | None, Key("of a system instance: where its sockets are; else /run/openvswitch", "/run/openvswitch")
+        LocalPath | None,
+        file_key("of a system instance: where its sockets are; else /run/openvswitch", "/run/openvswitch"),
     ] = None
-    hw_offload: Annotated[bool, Key("flows shall be in the NIC (other_config:hw-offload)")] = False
+    hw_offload: Annotated[Flag, file_key("flows shall be in the NIC (other_config:hw-offload)")] = False
     tc_policy: Annotated[
-        Annotated[str, Form(words=("none", "skip_sw", "skip_hw"))] | None,
-        Key("other_config:tc-policy, OVS's own without"),
+        Annotated[str, words("none", "skip_sw", "skip_hw")] | None,
+        file_key("other_config:tc-policy, OVS's own without"),
     ] = None
-    tuning: Annotated[Tuning, Key("of the userspace datapath, where a test asks for nothing else")] = OVS_DEFAULT
-    versions: tuple[NamedOvs, ...] = ()
+    tuning: Annotated[Tuning, file_key("of the userspace datapath, where a test asks for nothing else")] = OVS_DEFAULT
+    versions: Annotated[tuple[NamedOvs, ...], UNWRITTEN] = ()
+    pmd_cpus: Annotated[Cpus, file_key("CPUs of the poll-mode threads")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DutPort:
     """A port of the DUT that a generator port is cabled to. OVS's keys: ovs-vswitchd.conf.db(5)."""
 
-    name: Annotated[Name, Key("name of the port in OVS", "dpdk0")]
+    name: Annotated[ShortName, file_key("name of the port in OVS", "dpdk0")]
     kind: Annotated[
-        str, Form(words=("vhost-user", "pci", "interface")), Key("follows from pci or interface; vhost-user without")
+        str, words("vhost-user", "pci", "interface"), file_key("follows from pci or interface; vhost-user without")
     ] = ""
-    pci: Annotated[PciAddress | None, Key("PCI address, of domain 0 without one", "0000:3b:00.0")] = None
-    interface: Annotated[str | None, Key("kernel interface", "ens1f0")] = None
-    rxq: Annotated[Count, Key("receive queues")] = 1
-    rx_descriptors: Annotated[RingSize | None, Key("receive ring, a power of 2 up to 4096", 2048)] = None
-    tx_descriptors: Annotated[RingSize | None, Key("transmit ring, a power of 2 up to 4096", 2048)] = None
-    mtu: Annotated[Mtu | None, Key("bytes without Ethernet header and FCS", 1500)] = None
+    pci: Annotated[PciAddress | None, file_key("PCI address, of domain 0 without one", "0000:3b:00.0")] = None
+    interface: Annotated[Text | None, file_key("kernel interface", "ens1f0")] = None
+    rxq: Annotated[Count, file_key("receive queues")] = 1
+    rx_descriptors: Annotated[RingSize | None, file_key("receive ring, a power of 2 up to 4096", 2048)] = None
+    tx_descriptors: Annotated[RingSize | None, file_key("transmit ring, a power of 2 up to 4096", 2048)] = None
+    mtu: Annotated[PortMtu | None, file_key("bytes without Ethernet header and FCS", 1500)] = None
     line_rate_bps: Annotated[
-        BitRate | None, Key("layer-1 bit rate; a vhost-user port has none", "100 Gbps", written="line_rate")
+        BitRate | None, file_key("layer-1 bit rate; a vhost-user port has none", "100 Gbps", alias="line_rate")
     ] = None
     driver: Annotated[
-        Annotated[str, Form(words=("kernel", "af_packet", "af_xdp"))] | None,
-        Key(
+        Annotated[str, words("kernel", "af_packet", "af_xdp")] | None,
+        file_key(
             "how OVS reads an interface: kernel (its main thread), or by DPDK's af_packet or af_xdp (a PMD thread); "
             "af_packet on datapath dpdk, else kernel"
         ),
     ] = None
-    representor: Annotated[Representor | None, Key("of a PCI device: 0, vf2, pf0vf1, sf3", "vf0")] = None
+    representor: Annotated[Representor | None, file_key("of a PCI device: 0, vf2, pf0vf1, sf3", "vf0")] = None
     model: Annotated[
-        str | None, Key("the NIC's name in SLA selectors and reports; else what the machine says", "ConnectX-6 Dx")
+        Text | None,
+        file_key("the NIC's name in SLA selectors and reports; else what the machine says", "ConnectX-6 Dx"),
     ] = None
-    node: Annotated[NodeName | None, Key("the node that has it", "node1")] = None
+    node: Annotated[NodeName | None, file_key("the node that has it", "node1")] = None
 
     def __post_init__(self) -> None:
         if not self.kind:
@@ -139,37 +154,37 @@ class DutPort:
 class DutBond:
     """Ports of the DUT that are one port of the bridge (ovs-vswitchd.conf.db(5), Port, bond_mode and lacp)."""
 
-    name: Annotated[Name, Key("name of the bond in OVS", "bond0")]
-    members: Annotated[tuple[str, ...], Key("names of dut.ports, two or more", ["dpdk0", "dpdk1"])]
-    mode: Annotated[str, Form(words=("active-backup", "balance-slb", "balance-tcp")), Key()] = "active-backup"
-    lacp: Annotated[str, Form(words=("off", "active", "passive")), Key()] = "off"
+    name: Annotated[ShortName, file_key("name of the bond in OVS", "bond0")]
+    members: Annotated[tuple[Text, ...], file_key("names of dut.ports, two or more", ["dpdk0", "dpdk1"])]
+    mode: Annotated[str, words("active-backup", "balance-slb", "balance-tcp")] = "active-backup"
+    lacp: Annotated[str, words("off", "active", "passive")] = "off"
 
 
 @dataclass(frozen=True, slots=True)
 class TrexStart:
     """A TRex server that we start ourselves, on this machine."""
 
-    path: Annotated[LocalPath, Key("where TRex is installed; t-rex-64 lies there", "/opt/trex/v3.06")]
+    path: Annotated[LocalPath, file_key("where TRex is installed; t-rex-64 lies there", "/opt/trex/v3.06")]
     interfaces: Annotated[
         TrexInterfaces,
-        Key(
+        file_key(
             "one for each port, an even number: kernel interfaces, memif ids or PCI addresses, as the driver has them",
             ["veth0", "veth1"],
         ),
     ]
-    driver: Annotated[str, Form(words=("af_packet", "memif", "pci")), Key("how TRex reaches them")] = "af_packet"
-    low_end: Annotated[bool, Key("share cores: for machines with fewer than three")] = False
-    netns: Annotated[Name | None, Key("network namespace to run it in", "tgen")] = None
+    driver: Annotated[str, words("af_packet", "memif", "pci"), file_key("how TRex reaches them")] = "af_packet"
+    low_end: Annotated[Flag, file_key("share cores: for machines with fewer than three")] = False
+    netns: Annotated[ShortName | None, file_key("network namespace to run it in", "tgen")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrexRoute:
     """How a TRex port finds the MAC that it sends to: it asks by ARP for ``gateway``, as ``source``."""
 
-    port: Annotated[PortNumber, Key("TRex port number", 0)]
-    source: Annotated[Ipv4, Key("IPv4 address of the TRex port", "10.0.0.2")]
-    gateway: Annotated[Ipv4, Key("IPv4 address of the DUT on that link", "10.0.0.1")]
-    vlan: Annotated[Annotated[int, Form(least=1, most=4094)] | None, Key("802.1Q tag")] = None
+    port: Annotated[PortNumber, file_key("TRex port number", 0)]
+    source: Annotated[Ipv4, file_key("IPv4 address of the TRex port", "10.0.0.2")]
+    gateway: Annotated[Ipv4, file_key("IPv4 address of the DUT on that link", "10.0.0.1")]
+    vlan: Annotated[Annotated[Whole, Field(ge=1, le=4094)] | None, file_key("802.1Q tag")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,69 +192,72 @@ class TrexSpec:
     """What only TRex has."""
 
     rx_delay_s: Annotated[
-        TrexDelay, Key("how long frames may be under way before they count as lost", "500 ms", written="rx_delay")
+        TrexDelay, file_key("how long frames may be under way before they count as lost", "500 ms", alias="rx_delay")
     ] = 0.5
-    rpc_port: Annotated[TcpPort, Key("TCP port that takes requests")] = 4501
-    event_port: Annotated[TcpPort, Key("TCP port that publishes events")] = 4500
-    routes: Annotated[tuple[TrexRoute, ...], Key("ports that ask for their gateway by ARP")] = ()
-    start: Annotated[TrexStart | None, Key("start TRex on this machine; else it runs already")] = None
+    rpc_port: Annotated[TcpPort, file_key("TCP port that takes requests")] = 4501
+    event_port: Annotated[TcpPort, file_key("TCP port that publishes events")] = 4500
+    routes: Annotated[tuple[TrexRoute, ...], file_key("ports that ask for their gateway by ARP")] = ()
+    start: Annotated[TrexStart | None, file_key("start TRex on this machine; else it runs already")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSpec:
-    """What sends and receives, and where."""
+    """What sends and receives, and where. ``cpus``: of a file; a testbed has them in its CpuPlan."""
 
     engine: Annotated[
         str,
-        Form(words=("embedded", "trex", "replay"), instead=(("iperf3", _STREAMS_INSTEAD),)),
-        Key("replay: answers with a recording, without any hardware"),
+        words("embedded", "trex", "replay"),
+        BeforeValidator(_no_streams),
+        file_key("replay: answers with a recording, without any hardware"),
     ] = "embedded"
-    server: Annotated[str | None, Key("host of the TRex server", "tgen1")] = None
-    client: Annotated[LocalPath | None, Key("directory of the TRex client", "/opt/trex/v3.06")] = None
-    ports: Annotated[tuple[PortNumber, ...], Key("the engine's port numbers")] = (0, 1)
-    force: Annotated[bool, Key("take TRex ports that someone else holds")] = False
+    server: Annotated[Text | None, file_key("host of the TRex server", "tgen1")] = None
+    client: Annotated[LocalPath | None, file_key("directory of the TRex client", "/opt/trex/v3.06")] = None
+    ports: Annotated[tuple[PortNumber, ...], file_key("the engine's port numbers")] = (0, 1)
+    force: Annotated[Flag, file_key("take TRex ports that someone else holds")] = False
     devices: Annotated[
         Devices,
-        Key(
+        file_key(
             "of the embedded engine: a kernel interface or PCI address for each port; else each topology makes them",
             ["ens2f0", "ens2f1"],
         ),
     ] = ()
     recording: Annotated[
-        LocalPath | None, Key("what engine 'replay' answers with; relative to this file", "bug.jsonl")
+        LocalPath | None, file_key("what engine 'replay' answers with; relative to this file", "bug.jsonl")
     ] = None
-    trex: Annotated[TrexSpec, Key("what only TRex has")] = TrexSpec()
+    trex: Annotated[TrexSpec, file_key("what only TRex has")] = TrexSpec()
+    cpus: Annotated[Cpus, file_key("CPUs of the embedded generator's polling threads")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsSpec:
     """What sends TCP and UDP streams between namespaces."""
 
-    engine: Annotated[str, Form(words=("iperf3",)), Key()] = "iperf3"
+    engine: Annotated[str, words("iperf3")] = "iperf3"
     path: Annotated[
-        LocalPath | None, Key("of its program, relative to this file; else looked for", "/opt/bin/iperf3")
+        LocalPath | None, file_key("of its program, relative to this file; else looked for", "/opt/bin/iperf3")
     ] = None
-    ports: Annotated[TcpPorts, Key("of which a server takes the first that is free; else 5201-5264")] = ()
-    client_cpus: Annotated[Cpus, Key("CPUs of the end that connects; else all of the testbed's")] = ()
-    server_cpus: Annotated[Cpus, Key("CPUs of the end that listens; else all of the testbed's")] = ()
+    ports: Annotated[TcpPorts, file_key("of which a server takes the first that is free; else 5201-5264")] = ()
+    client_cpus: Annotated[Cpus, file_key("CPUs of the end that connects; else all of the testbed's")] = ()
+    server_cpus: Annotated[Cpus, file_key("CPUs of the end that listens; else all of the testbed's")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LabSpeaker:
     """A routing daemon that runs on this machine already and belongs to somebody else."""
 
-    name: Annotated[Name, Key("what tests and reports call it", "dut")]
-    engine: Annotated[str, Form(words=("frr", "bird")), Key("which daemon it is")]
+    name: Annotated[ShortName, file_key("what tests and reports call it", "dut")]
+    engine: Annotated[str, words("frr", "bird"), file_key("which daemon it is")]
     socket: Annotated[
         LocalPath,
-        Key(
+        file_key(
             "frr: the directory of its *.vty sockets, such as /run/frr; bird: its control socket", "/run/bird/bird.ctl"
         ),
     ]
     announces: Annotated[
-        tuple[tuple[Prefix, str], ...],
-        Form(mapping=True),
-        Key("bird: static protocols of its configuration, by the prefix that each has", {"198.18.0.0/15": "clients"}),
+        Announced,
+        file_key(
+            "bird: static protocols of its configuration, by the prefix that each has", {"198.18.0.0/15": "clients"}
+        ),
     ] = ()
 
 
@@ -250,19 +268,19 @@ class NicSpec:
     MAC address, VLAN, trust and spoof check belong to a VF, and are set through its PF (ip-link(8), "vf NUM").
     """
 
-    pci: FullPciAddress
+    pci: Annotated[str, UNWRITTEN]
     bind: Annotated[
-        Annotated[str, Form(words=("vfio-pci", "uio_pci_generic"))] | None,
-        Key("the driver that DPDK needs; the kernel's driver gets the NIC back at the end of the run"),
+        Annotated[str, words("vfio-pci", "uio_pci_generic")] | None,
+        file_key("the driver that DPDK needs; the kernel's driver gets the NIC back at the end of the run"),
     ] = None
-    vfs: Annotated[Count | None, Key("of a PF: how many VFs the run makes, and removes at its end", 2)] = None
-    mac: Annotated[MacAddress | None, Key("of a VF: its MAC address", "02:00:00:00:00:01")] = None
+    vfs: Annotated[Count | None, file_key("of a PF: how many VFs the run makes, and removes at its end", 2)] = None
+    mac: Annotated[MacAddress | None, file_key("of a VF: its MAC address", "02:00:00:00:00:01")] = None
     vlan: Annotated[
-        Annotated[int, Form(least=0, most=4094)] | None,
-        Key("of a VF: the NIC adds this VLAN to what the VF sends, and removes it; 0: none", 100),
+        Annotated[Whole, Field(ge=0, le=4094)] | None,
+        file_key("of a VF: the NIC adds this VLAN to what the VF sends, and removes it; 0: none", 100),
     ] = None
-    trust: Annotated[bool | None, Key("of a VF: it may be promiscuous and change its MAC address")] = None
-    spoofchk: Annotated[bool | None, Key("of a VF: the NIC drops what it sends from another MAC address")] = None
+    trust: Annotated[Flag | None, file_key("of a VF: it may be promiscuous and change its MAC address")] = None
+    spoofchk: Annotated[Flag | None, file_key("of a VF: the NIC drops what it sends from another MAC address")] = None
 
     def __str__(self) -> str:
         """``0000:3b:00.0 vf 0: bind vfio-pci, mac 02:00:00:00:00:01, trust on``."""
@@ -286,13 +304,7 @@ class CableSpec:
     dut: str
 
 
-@checked(
-    kind=optional(TEXT),
-    userspace_tso=FLAG,
-    tuning=one(Tuning, "a Tuning, such as Tuning(smc=True)"),
-    version=optional(TEXT),
-    nodes=several(TEXT),
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Dut:
     """Which datapath a topology is built on, where a suite compares several.
@@ -317,10 +329,20 @@ TESTBED_DUT = Dut()
 
 
 @dataclass(frozen=True, slots=True)
-class Testbed:
+class TestbedFacts:
+    """What reports need of a testbed; evidence has all of it. ``discovered``: it was found without a file."""
+
+    __test__ = False
+
+    name: str
+    cpus: CpuPlan
+    discovered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Testbed(TestbedFacts):
     """A whole testbed.
 
-    ``discovered`` is True for the embedded testbed that was found without a file.
     ``vnf_kind``: what runs VNFs: "loop", "testpmd" or "qemu"; None for what suits the number of CPUs.
     ``speakers``: routing daemons that run already.
     ``nodes``: of topologies with several, where they differ; empty where all are as the DUT.
@@ -328,16 +350,11 @@ class Testbed:
     ``nics``: NICs of this machine that the run binds to another driver, or makes VFs of.
     """
 
-    __test__ = False
-
-    name: str
     ovs: OvsSpec
-    cpus: CpuPlan
     ports: tuple[DutPort, ...]
     generator: GeneratorSpec
     links: tuple[CableSpec, ...]
     hugepages_mib: int = 0
-    discovered: bool = False
     bonds: tuple[DutBond, ...] = ()
     vnf_kind: str | None = None
     streams: StreamsSpec = StreamsSpec()
@@ -367,28 +384,28 @@ class FarHost:
 class NodeSpec:
     """How one node differs from the others. What is left out is as the testbed's DUT has it."""
 
-    name: NodeName
+    name: Annotated[str, UNWRITTEN]
     version: Annotated[
-        VersionName | None, Key("a name of the file's section ovs; else the testbed's own", "old", written="ovs")
+        VersionName | None, file_key("a name of the file's section ovs; else the testbed's own", "old", alias="ovs")
     ] = None
-    datapath: Annotated[Datapath | None, Key()] = None
-    cpus: Annotated[Cpus, Key("CPUs of its poll-mode threads; of all nodes, or of none")] = ()
-    tuning: Annotated[Tuning, Key("stronger than dut.ovs.tuning")] = OVS_DEFAULT
+    datapath: Datapath | None = None
+    cpus: Annotated[Cpus, file_key("CPUs of its poll-mode threads; of all nodes, or of none")] = ()
+    tuning: Annotated[Tuning, file_key("stronger than dut.ovs.tuning")] = OVS_DEFAULT
     underlay: Annotated[
-        str | None,
-        Key("the port of dut.ports whose cable leads to the other nodes; else a virtual link joins them", "up1"),
+        Text | None,
+        file_key("the port of dut.ports whose cable leads to the other nodes; else a virtual link joins them", "up1"),
     ] = None
     ssh: Annotated[
-        Annotated[str, Form(pattern=r"^[^\s/-][^\s/]*$")] | None,
-        Key("the host that it is on, as ssh knows it; else this machine", "root@dut2"),
+        Annotated[str, Field(pattern=r"^[^\s/-][^\s/]*$")] | None,
+        file_key("the host that it is on, as ssh knows it; else this machine", "root@dut2"),
     ] = None
     python: Annotated[
-        Annotated[str, Form(pattern=r"^[^\s]+$")] | None,
-        Key("interpreter there that has this package; else python3", "/opt/nfv/bin/python"),
+        NoBlanks | None,
+        file_key("interpreter there that has this package; else python3", "/opt/nfv/bin/python"),
     ] = None
     ssh_config: Annotated[
-        Annotated[str, Form(pattern=r"^[^\s]+$", check=expanded)] | None,
-        Key("file for ssh -F, relative to this file; else the user's own", "lab.ssh"),
+        Annotated[NoBlanks, AfterValidator(expanded)] | None,
+        file_key("file for ssh -F, relative to this file; else the user's own", "lab.ssh"),
     ] = None
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, checked, either, optional, several
+from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import CpuChoice, how_many
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
@@ -187,14 +187,7 @@ class BridgeRules:
         return ", ".join(said) or "no rules"
 
 
-@checked(
-    bridge=TEXT,
-    acl=INTEGER,
-    zone=optional(INTEGER),
-    by_address=FLAG,
-    answers=optional(TEXT),
-    flows=either(TEXT, several(TEXT)),
-)
+@checked()
 def rules(
     bridge: str,
     *,

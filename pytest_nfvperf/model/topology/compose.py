@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar
 
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, NAME, TEXT, checked, whole
+from pytest_nfvperf.model.arguments import CHECKED_LATER, IpVersion, Mtu, Name, checked, whole, word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror
 from pytest_nfvperf.model.topology.links import (
@@ -32,7 +32,6 @@ from pytest_nfvperf.model.topology.links import (
 from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path, endpoint, nic, path
 from pytest_nfvperf.model.topology.ports import (
     AS_IT_IS,
-    OFFLOADS,
     HostNic,
     Namespace,
     Nic,
@@ -70,29 +69,28 @@ def vnf_mac(vnf: int, side: int) -> str:
 
 
 _BOTH_WAYS = (Direction("p0", "p1"), Direction("p1", "p0"))
-_CHAIN = {"vnfs": whole(0, 100), "bidirectional": FLAG, "mtu": MTU}
 
 
-@checked(**_CHAIN)
-def phy2phy(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
+@checked()
+def phy2phy(*, bidirectional: bool = True, mtu: Mtu = 1500) -> Topology:
     """Port - bridge - port: the shortest path through the datapath."""
     return vnf_chain(0, bidirectional=bidirectional, mtu=mtu)
 
 
-@checked(**_CHAIN)
-def pvp(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
+@checked()
+def pvp(*, bidirectional: bool = True, mtu: Mtu = 1500) -> Topology:
     """Port - bridge - VNF - bridge - port, all on one bridge."""
     return vnf_chain(1, bidirectional=bidirectional, mtu=mtu)
 
 
-@checked(**_CHAIN)
-def pvvp(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
+@checked()
+def pvvp(*, bidirectional: bool = True, mtu: Mtu = 1500) -> Topology:
     """As pvp, through two VNFs one after the other."""
     return vnf_chain(2, bidirectional=bidirectional, mtu=mtu)
 
 
-@checked(**_CHAIN)
-def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topology:
+@checked()
+def vnf_chain(vnfs: Annotated[int, whole(0, 100)], *, bidirectional: bool = True, mtu: Mtu = 1500) -> Topology:
     """A bridge that frames cross ``vnfs`` + 1 times, through so many VNFs in turn.
 
     VNFs forward as testpmd's io mode does, so the frames' MACs stay those of the generator.
@@ -116,16 +114,16 @@ MOST_BRIDGES = 1000
 """Of a chain. OVS follows at most 64 patch ports; veth pairs have no such limit."""
 
 
-@checked(bridges=INTEGER, link=TEXT, ends=TEXT, bidirectional=FLAG, mtu=MTU, offloads=OFFLOADS, ip=INTEGER)
+@checked()
 def bridge_chain(
-    bridges: int,
+    bridges: Annotated[int, whole(1, MOST_BRIDGES)],
     *,
-    link: str = "patch",
-    ends: str = "generator",
+    link: Annotated[str, word("patch", "veth")] = "patch",
+    ends: Annotated[str, word("generator", "namespace")] = "generator",
     bidirectional: bool = True,
-    mtu: int = 1500,
+    mtu: Mtu = 1500,
     offloads: Offloads = AS_IT_IS,
-    ip: int = 4,
+    ip: IpVersion = 4,
 ) -> Topology:
     """Bridges one behind the other, as in S2: ovs-1 - ovs-2 - ... - ovs-N.
 
@@ -137,27 +135,17 @@ def bridge_chain(
         mtu: bytes without Ethernet header and FCS.
         offloads: of the namespaces' interfaces and of veth pairs between bridges.
         ip: version of the namespaces' addresses, 4 or 6.
-
-    Raises:
-        ValueError: no bridge, or an unknown kind of link or end, or version of IP.
     """
-    if not 1 <= bridges <= MOST_BRIDGES:
-        bound = "at least 1" if bridges < 1 else f"at most {MOST_BRIDGES}"
-        raise ArgumentError(f"a chain of {bridges} bridges is not possible: give {bound}")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
     joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
     outer: list[Part] = []
     if ends == "generator":
         outer += [endpoint(f"p{n}", bridge, mtu=mtu) for n, bridge in enumerate((names[0], names[-1]))]
         outer += [path("p0", "p1"), *_BOTH_WAYS[: 1 + bidirectional]]
-    elif ends == "namespace":
-        if ip not in _CHAIN_ADDRESSES:
-            raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
+    else:
         for n, bridge in enumerate((names[0], names[-1])):
             address = _CHAIN_ADDRESSES[ip] % (n + 1)
             outer += [Namespace(f"end{n}"), nic(f"end{n}", bridge, address, port=f"end{n}", mtu=mtu, offloads=offloads)]
-    else:
-        raise ArgumentError(f"a chain cannot end in {ends!r}: write generator or namespace")
     return compose(f"chain-{bridges}-{link}" if bridges > 1 else "chain-1", *names, *joints, *outer)
 
 
@@ -166,21 +154,13 @@ def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | Veth
     left, right = f"ovs-{number}", f"ovs-{number + 1}"
     if link == "patch":
         return Patch(left, f"patch-{number}-{number + 1}", right, f"patch-{number + 1}-{number}")
-    if link == "veth":
-        port_a, port_b = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
-        return VethLink(left, port_a, right, port_b, mtu=mtu, offloads=offloads)
-    raise ArgumentError(f"bridges cannot be chained by {link!r}: write patch or veth")
+    port_a, port_b = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
+    return VethLink(left, port_a, right, port_b, mtu=mtu, offloads=offloads)
 
 
 # ``compose``: a topology from parts.
 #
 # compose("two-bridges", endpoint("p0", "brA"), patch("brA", "brB"), endpoint("p1", "brB"), path("p0", "p1"))
-
-Part: TypeAlias = (
-    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | HostNic | Crossing | Direction | Path | Mirror"
-    " | Underlay | BridgeRules | NodeParts | tuple[Part, ...]"
-)
-"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a node with its parts, or several of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +171,30 @@ class NodeParts:
     parts: tuple[Part, ...]
 
 
-@checked(name=NAME)
-def node(name: str, *parts: Part) -> NodeParts:
+Part: TypeAlias = Annotated[
+    str
+    | Port
+    | Patch
+    | VethLink
+    | Tunnel
+    | Namespace
+    | Nic
+    | HostNic
+    | Crossing
+    | Direction
+    | Path
+    | Mirror
+    | Underlay
+    | BridgeRules
+    | NodeParts
+    | tuple[Any, ...],
+    CHECKED_LATER,
+]
+"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a node with its parts, or several of them."""
+
+
+@checked()
+def node(name: Name, *parts: Part) -> NodeParts:
     """A node, an OVS of its own, and the parts that stand on it: ``node("node1", endpoint("p0", "br-int1"))``.
 
     What joins nodes, ``underlay`` and ``path``, is given beside them. List the bridges that no part of the node names,
@@ -205,8 +207,8 @@ _P = ParamSpec("_P")
 _Made = TypeVar("_Made", bound=Part)
 
 
-@checked(name=NAME)
-def compose(name: str, *parts: Part) -> Topology:
+@checked()
+def compose(name: Name, *parts: Part) -> Topology:
     """Make a topology of these parts.
 
     You need not list bridges: the topology has those that the parts name, in that order. If you list one, list

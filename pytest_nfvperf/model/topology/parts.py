@@ -10,21 +10,9 @@ import ipaddress
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Annotated, Any, TypedDict, Unpack
 
-from pytest_nfvperf.model.arguments import (
-    FLAG,
-    INTEGER,
-    IP,
-    MAC,
-    NAME,
-    TEXT,
-    UNICAST_MAC,
-    Allowed,
-    checked,
-    optional,
-    several,
-)
+from pytest_nfvperf.model.arguments import MAC, NAME, UNICAST_MAC, Allowed, Ip, Mtu, Name, checked
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind, Underlay, VethLink, encapsulation_bytes
@@ -33,18 +21,19 @@ from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     GENERATOR,
     LONGEST_KERNEL_NAME,
-    NIC,
-    PART,
-    ROUTES,
     HostNic,
     Namespace,
     Nic,
     NicKind,
     Offloads,
+    OpenMac,
     Port,
     PortKind,
+    PortPair,
     PortRole,
-    Vlan,
+    PortVlan,
+    Queues,
+    Routes,
     VnfKind,
     VnfMode,
     nic_kind,
@@ -57,6 +46,10 @@ MAC_TO_FILL = ""
 BENCHMARK_NETWORK = "198.18.0.0/24"
 """Of the range that RFC 2544 (appendix C.2.2) and RFC 6890 keep for benchmarks."""
 
+_ADDRESSES = Allowed(
+    "addresses by their bridges, such as {'brA': '10.1.0.254/24'}",
+    lambda value: isinstance(value, Mapping) and all(map(NAME.accepts, (*value, *value.values()))),
+)
 _DEFAULT_ROUTES = {4: "0.0.0.0/0", 6: "::/0"}
 
 
@@ -75,23 +68,23 @@ def kernel_name(text: str) -> str:
     return text.encode()[: LONGEST_KERNEL_NAME - len(checksum)].decode(errors="ignore") + checksum
 
 
-@checked(name=NAME)
-def bridge(name: str) -> str:
+@checked()
+def bridge(name: Name) -> str:
     """A bridge. Parts name their bridges, so this is needed only for the order, or for one without parts."""
     return name
 
 
-@checked(**PART)
+@checked()
 def endpoint(
-    name: str,
-    bridge: str,
+    name: Name,
+    bridge: Name,
     *,
-    mac: str = MAC_TO_FILL,
-    mtu: int = DEFAULT_MTU,
-    queues: int = 1,
+    mac: OpenMac = MAC_TO_FILL,
+    mtu: Mtu = DEFAULT_MTU,
+    queues: Queues = 1,
     kind: PortKind | str = PortKind.TESTBED,
-    vlan: Vlan | int | None = None,
-    eth_peer: str | None = None,
+    vlan: PortVlan = None,
+    eth_peer: OpenMac | None = None,
 ) -> Port:
     """A port on which the generator sends and receives.
 
@@ -102,13 +95,13 @@ def endpoint(
     return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=tagged, eth_peer=eth_peer)
 
 
-@checked(**PART)
+@checked()
 def monitor(
-    name: str,
-    bridge: str,
+    name: Name,
+    bridge: Name,
     *,
-    mac: str = MAC_TO_FILL,
-    mtu: int = DEFAULT_MTU,
+    mac: OpenMac = MAC_TO_FILL,
+    mtu: Mtu = DEFAULT_MTU,
     kind: PortKind | str = PortKind.TESTBED,
     vm: bool = False,
     unread: bool = False,
@@ -133,26 +126,15 @@ class MirrorSettings(TypedDict, total=False):
 
     output_vlan: int | None
     select_all: bool
-    select_src: tuple[str, ...]
-    select_dst: tuple[str, ...]
+    select_src: tuple[Name, ...]
+    select_dst: tuple[Name, ...]
     select_vlan: tuple[int, ...]
     snaplen: int | None
     by: MirrorMethod | str
 
 
-@checked(
-    name=NAME,
-    bridge=NAME,
-    output=optional(NAME),
-    output_vlan=optional(INTEGER),
-    select_all=FLAG,
-    select_src=several(NAME),
-    select_dst=several(NAME),
-    select_vlan=several(INTEGER),
-    snaplen=optional(INTEGER),
-    by=TEXT,
-)
-def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack[MirrorSettings]) -> Mirror:
+@checked()
+def mirror(name: Name, bridge: Name, output: Name | None = None, **settings: Unpack[MirrorSettings]) -> Mirror:
     """A mirror of a bridge: of every frame that crosses it, unless something else is selected.
 
     Args:
@@ -168,16 +150,16 @@ def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack
     return Mirror(name, bridge, output, **given)
 
 
-@checked(**PART)
+@checked()
 def vnf(
-    name: str,
-    bridge: str,
-    far_bridge: str | None = None,
+    name: Name,
+    bridge: Name,
+    far_bridge: Name | None = None,
     *,
     mode: VnfMode | str = VnfMode.IO,
-    eth_peers: tuple[str, str] | None = None,
-    mtu: int = DEFAULT_MTU,
-    queues: int = 1,
+    eth_peers: tuple[Annotated[str, MAC], Annotated[str, MAC]] | None = None,
+    mtu: Mtu = DEFAULT_MTU,
+    queues: Queues = 1,
     kind: VnfKind | str = VnfKind.TESTBED,
 ) -> tuple[Port, Port]:
     """A VNF between two ports, called by its name with a and b behind it.
@@ -201,14 +183,14 @@ def vnf(
     return a, b
 
 
-@checked(**{**PART, "eth_peer": MAC})
+@checked()
 def one_armed(
-    name: str,
-    bridge: str,
+    name: Name,
+    bridge: Name,
     *,
-    eth_peer: str,
-    mac: str = MAC_TO_FILL,
-    mtu: int = DEFAULT_MTU,
+    eth_peer: Annotated[str, MAC],
+    mac: OpenMac = MAC_TO_FILL,
+    mtu: Mtu = DEFAULT_MTU,
     kind: VnfKind | str = VnfKind.TESTBED,
 ) -> Port:
     """A VNF with one port, called as the VNF, by which frames leave again, as testpmd's ``--port-topology=loop``.
@@ -228,40 +210,38 @@ def one_armed(
     return Port(name, bridge, role, mac, name, name, mode, mtu=mtu, eth_peer=eth_peer, vnf_kind=VnfKind(kind))
 
 
-@checked(**PART)
-def patch(
-    bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | int | None = None
-) -> Patch:
+@checked()
+def patch(bridge_a: Name, bridge_b: Name, *, ports: PortPair | None = None, vlan: PortVlan = None) -> Patch:
     """Patch ports between two bridges; without ``ports`` they are called after the bridges: A-B on A, B-A on B."""
     port_a, port_b = ports or (f"{bridge_a}-{bridge_b}", f"{bridge_b}-{bridge_a}")
     return Patch(bridge_a, port_a, bridge_b, port_b, vlan_of(vlan))
 
 
-@checked(**PART)
+@checked()
 def veth(
-    bridge_a: str,
-    bridge_b: str,
+    bridge_a: Name,
+    bridge_b: Name,
     *,
-    ports: tuple[str, str] | None = None,
-    mtu: int = DEFAULT_MTU,
+    ports: PortPair | None = None,
+    mtu: Mtu = DEFAULT_MTU,
     offloads: Offloads = AS_IT_IS,
-    vlan: Vlan | int | None = None,
+    vlan: PortVlan = None,
 ) -> VethLink:
     """A veth pair between two bridges; without ``ports`` its ends are called A-B and B-A, shortened if need be."""
     port_a, port_b = ports or (kernel_name(f"{bridge_a}-{bridge_b}"), kernel_name(f"{bridge_b}-{bridge_a}"))
     return VethLink(bridge_a, port_a, bridge_b, port_b, mtu, offloads, vlan_of(vlan))
 
 
-@checked(**PART)
+@checked()
 def tunnel(
-    bridge: str,
+    bridge: Name,
     *,
-    local: str,
+    local: Ip,
     remote: str,
     kind: TunnelKind | str = TunnelKind.VXLAN,
     key: int = 0,
-    port: str | None = None,
-    underlay_mtu: int = DEFAULT_MTU,
+    port: Name | None = None,
+    underlay_mtu: Mtu = DEFAULT_MTU,
     keys: int = 1,
 ) -> Tunnel:
     """A tunnel port; it carries what the underlay's MTU leaves.
@@ -274,13 +254,13 @@ def tunnel(
     return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu, keys)
 
 
-@checked(**PART)
+@checked()
 def underlay(
-    bridge_a: str,
-    bridge_b: str,
+    bridge_a: Name,
+    bridge_b: Name,
     *,
-    ports: tuple[str, str] | None = None,
-    mtu: int = DEFAULT_MTU,
+    ports: PortPair | None = None,
+    mtu: Mtu = DEFAULT_MTU,
     line_rate_bps: float | None = None,
 ) -> Underlay:
     """The link between two nodes, from a bridge of one to a bridge of the other.
@@ -297,20 +277,20 @@ class NicSettings(TypedDict, total=False):
     """What may be said of an interface beside names and addresses; fields of ``Nic``."""
 
     kind: str
-    mac: str | None
-    mtu: int
+    mac: OpenMac | None
+    mtu: Mtu
     offloads: Offloads
-    vlan: Vlan | int | None
-    queues: int
+    vlan: PortVlan
+    queues: Queues
 
 
-@checked(**NIC, namespace=NAME, bridge=NAME, addresses=NAME, name=NAME, port=optional(NAME))
+@checked()
 def nic(
-    namespace: str,
-    bridge: str,
-    *addresses: str,
-    name: str = "eth0",
-    port: str | None = None,
+    namespace: Name,
+    bridge: Name,
+    *addresses: Name,
+    name: Name = "eth0",
+    port: Name | None = None,
     **settings: Unpack[NicSettings],
 ) -> Nic:
     """An interface of a namespace on a bridge, its port there called NAMESPACE-NAME, shortened if need be.
@@ -324,13 +304,13 @@ def nic(
     return Nic(namespace, inside, bridge, on_bridge, addresses=addresses, **given)
 
 
-@checked(**NIC, name=NAME, bridge=NAME, addresses=NAME, gateway=optional(IP), routes=ROUTES)
+@checked()
 def namespace(
-    name: str,
-    bridge: str,
-    *addresses: str,
-    gateway: str | None = None,
-    routes: tuple[tuple[str, str], ...] = (),
+    name: Name,
+    bridge: Name,
+    *addresses: Name,
+    gateway: Ip | None = None,
+    routes: Routes = (),
     **settings: Unpack[NicSettings],
 ) -> tuple[Namespace, Nic]:
     """A namespace with one interface, eth0, on a bridge.
@@ -347,23 +327,15 @@ def namespace(
     return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
 
 
-@checked(
-    port=NAME,
-    name=NAME,
-    addresses=NAME,
-    vlan=optional(INTEGER),
-    mac=optional(UNICAST_MAC),
-    gateway=optional(IP),
-    routes=ROUTES,
-)
+@checked()
 def behind(
-    port: str,
-    name: str,
-    *addresses: str,
+    port: Name,
+    name: Name,
+    *addresses: Name,
     vlan: int | None = None,
-    mac: str | None = None,
-    gateway: str | None = None,
-    routes: tuple[tuple[str, str], ...] = (),
+    mac: Annotated[str, UNICAST_MAC] | None = None,
+    gateway: Ip | None = None,
+    routes: Routes = (),
 ) -> tuple[Namespace, HostNic]:
     """A namespace whose eth0 shares a generator's port, and so the DUT's queue, with the generator's frames.
 
@@ -386,9 +358,9 @@ def _default_route(gateway: str | None) -> tuple[tuple[str, str], ...]:
     return ((_DEFAULT_ROUTES[ipaddress.ip_address(gateway).version], gateway),)
 
 
-@checked(**NIC, names=NAME, bridge=NAME, network=TEXT)
+@checked()
 def namespaces(
-    *names: str, bridge: str, network: str = BENCHMARK_NETWORK, **settings: Unpack[NicSettings]
+    *names: Name, bridge: Name, network: str = BENCHMARK_NETWORK, **settings: Unpack[NicSettings]
 ) -> tuple[tuple[Namespace, Nic], ...]:
     """Namespaces on one bridge, with the first addresses of a network in the order of their names.
 
@@ -409,20 +381,12 @@ def namespaces(
     return tuple(made)
 
 
-@checked(
-    **NIC,
-    name=NAME,
-    addresses=Allowed(
-        "addresses by their bridges, such as {'brA': '10.1.0.254/24'}",
-        lambda value: isinstance(value, Mapping) and all(map(NAME.accepts, (*value, *value.values()))),
-    ),
-    routes=ROUTES,
-)
+@checked()
 def router(
-    name: str,
-    addresses: Mapping[str, str],
+    name: Name,
+    addresses: Annotated[Mapping[str, str], _ADDRESSES],
     *,
-    routes: tuple[tuple[str, str], ...] = (),
+    routes: Routes = (),
     **settings: Unpack[NicSettings],
 ) -> tuple[Namespace | Nic, ...]:
     """A namespace that forwards between bridges: eth0, eth1, ... in the order of ``addresses``.
@@ -440,8 +404,8 @@ def router(
     return (Namespace(name, routing=True, routes=routes), *interfaces)
 
 
-@checked(stops=NAME)
-def path(*stops: str) -> Path:
+@checked()
+def path(*stops: Name) -> Path:
     """OpenFlow flows that lead frames from node to node over the fewest links, and back by the same path.
 
     Stops are names of ports; or of VNFs, which are entered by port a and left by port b; or of

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from pytest_nfvperf.model.arguments import (
-    FIGURE,
-    FLAG,
-    INTEGER,
-    IP,
-    MAC,
-    MTU,
-    NAME,
-    QUEUES,
-    TEXT,
-    Allowed,
-    checked,
-    either,
-    one,
-    optional,
-    several,
-    whole,
-)
+from pytest_nfvperf.model.arguments import MAC, NAME, TEXT, Allowed, Mtu, Name, checked, several, whole
 from pytest_nfvperf.model.display import CpuChoice
 
 LONGEST_KERNEL_NAME = 15
@@ -103,9 +87,7 @@ def nic_kind(word: str) -> str:
     return word if ":" in word else NicKind(word)
 
 
-@checked(
-    tso=optional(FLAG), gso=optional(FLAG), gro=optional(FLAG), tx_checksum=optional(FLAG), rx_checksum=optional(FLAG)
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Offloads:
     """What an interface leaves to its driver (ethtool(8) -K). None: as the kernel has it."""
@@ -121,7 +103,7 @@ AS_IT_IS = Offloads()
 """No offload is changed."""
 
 
-@checked(tag=optional(INTEGER), trunks=several(INTEGER))
+@checked()
 @dataclass(frozen=True, slots=True)
 class Vlan:
     """VLANs of a bridge's port (ovs-vswitchd.conf.db(5), Port): an access port has a tag, a trunk a list.
@@ -133,49 +115,27 @@ class Vlan:
     trunks: tuple[int, ...] = ()
 
 
-VLAN = optional(either(whole(1, 4094), one(Vlan, "a Vlan, such as Vlan(trunks=(100, 200))")))
-"""Of a port: the number alone makes it an access port."""
-
-
 def vlan_of(given: Vlan | int | None) -> Vlan | None:
     """VLANs of a port, of which an author may have given the number alone."""
     return Vlan(given) if isinstance(given, int) else given
 
 
-OFFLOADS = one(Offloads, "Offloads, such as Offloads(tso=False)")
-_MAC_OR_OPEN = Allowed(MAC.write, lambda value: isinstance(value, str))  # which one the topology checks
-
-PART = {
-    **dict.fromkeys(("name", "bridge", "bridge_a", "bridge_b"), NAME),
-    **dict.fromkeys(("port", "far_bridge"), optional(NAME)),
-    **dict.fromkeys(("kind", "mode", "remote"), TEXT),
-    **dict.fromkeys(("mtu", "underlay_mtu"), MTU),
-    **dict.fromkeys(("vm", "unread"), FLAG),
-    **dict.fromkeys(("key", "keys"), INTEGER),
-    "queues": QUEUES,
-    "mac": _MAC_OR_OPEN,
-    "eth_peer": optional(_MAC_OR_OPEN),
-    "eth_peers": optional(several(MAC, 2, 2)),
-    "vlan": VLAN,
-    "ports": optional(several(NAME, 2, 2)),
-    "offloads": OFFLOADS,
-    "line_rate_bps": optional(FIGURE),
-    "local": IP,
-}
-"""What arguments of parts may be that are called so."""
-
-NIC = {"kind": TEXT, "mac": optional(_MAC_OR_OPEN), "mtu": MTU, "offloads": OFFLOADS, "vlan": VLAN, "queues": QUEUES}
-"""Settings of a namespace's interface."""
+OpenMac = Annotated[str, Allowed(MAC.write, TEXT.accepts)]
+"""Which one it can be the topology checks."""
+Queues = Annotated[int, whole(1, 1024)]
+PortVlan = Vlan | Annotated[int, whole(1, 4094)] | None
+"""Of a port: the number alone makes it an access port."""
+PortPair = tuple[Name, Name]
+Routes = Annotated[
+    tuple[tuple[str, str], ...],
+    Allowed(
+        "pairs of destination and gateway, such as (('10.2.0.0/24', '10.1.0.254'),)",
+        several(several(NAME, 2, 2)).accepts,
+    ),
+]
 
 
-@checked(
-    **PART,
-    role=one(PortRole, "a PortRole"),
-    owner=NAME,
-    peer=optional(NAME),
-    vnf_mode=one(VnfMode, "a VnfMode"),
-    vnf_kind=one(VnfKind, "a VnfKind"),
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Port:
     """A port of a bridge. ``owner`` is who is at the other end: the generator or a VNF.
@@ -188,28 +148,23 @@ class Port:
     ``unread``: of a MONITOR that stopped reading.
     """
 
-    name: str
-    bridge: str
+    name: Name
+    bridge: Name
     role: PortRole
-    mac: str
-    owner: str = GENERATOR
-    peer: str | None = None
+    mac: OpenMac
+    owner: Name = GENERATOR
+    peer: Name | None = None
     vnf_mode: VnfMode = VnfMode.IO
-    queues: int = 1
-    mtu: int = DEFAULT_MTU
+    queues: Queues = 1
+    mtu: Mtu = DEFAULT_MTU
     kind: PortKind = PortKind.TESTBED
     vlan: Vlan | None = None
-    eth_peer: str | None = None
+    eth_peer: OpenMac | None = None
     vnf_kind: VnfKind = VnfKind.TESTBED
     unread: bool = False
 
 
-ROUTES = Allowed(
-    "pairs of destination and gateway, such as (('10.2.0.0/24', '10.1.0.254'),)", several(several(NAME, 2, 2)).accepts
-)
-
-
-@checked(name=NAME, routing=FLAG, routes=ROUTES)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Namespace:
     """A network namespace: a host of its own. ``routing``: it forwards IPv4 and IPv6 between its interfaces.
@@ -217,12 +172,12 @@ class Namespace:
     ``routes``: (destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254").
     """
 
-    name: str
+    name: Name
     routing: bool = False
-    routes: tuple[tuple[str, str], ...] = ()
+    routes: Routes = ()
 
 
-@checked(**NIC, namespace=NAME, name=NAME, bridge=NAME, port=NAME, addresses=several(NAME))
+@checked()
 @dataclass(frozen=True, slots=True)
 class Nic:
     """An interface of a namespace that is a port of a bridge.
@@ -240,28 +195,20 @@ class Nic:
         queues: transmit and receive queues of a veth pair.
     """
 
-    namespace: str
-    name: str
-    bridge: str
-    port: str
+    namespace: Name
+    name: Name
+    bridge: Name
+    port: Name
     kind: str = NicKind.VETH
-    addresses: tuple[str, ...] = ()
-    mac: str | None = None
-    mtu: int = DEFAULT_MTU
+    addresses: tuple[Name, ...] = ()
+    mac: OpenMac | None = None
+    mtu: Mtu = DEFAULT_MTU
     offloads: Offloads = AS_IT_IS
     vlan: Vlan | None = None
-    queues: int = 1
+    queues: Queues = 1
 
 
-@checked(
-    namespace=NAME,
-    name=NAME,
-    port=NAME,
-    vlan=optional(INTEGER),
-    addresses=several(NAME),
-    mac=optional(_MAC_OR_OPEN),
-    mtu=MTU,
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class HostNic:
     """An interface of a namespace at the far end of a generator's port.
@@ -279,13 +226,13 @@ class HostNic:
         mtu: bytes without Ethernet header, tag and FCS.
     """
 
-    namespace: str
-    name: str
-    port: str
+    namespace: Name
+    name: Name
+    port: Name
     vlan: int | None = None
-    addresses: tuple[str, ...] = ()
-    mac: str | None = None
-    mtu: int = DEFAULT_MTU
+    addresses: tuple[Name, ...] = ()
+    mac: OpenMac | None = None
+    mtu: Mtu = DEFAULT_MTU
 
     @property
     def label(self) -> str:

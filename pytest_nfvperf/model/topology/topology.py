@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.arguments import MAC, NAME, Allowed, checked, one, several
+from pytest_nfvperf.model.arguments import MAC, Name, checked
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
 from pytest_nfvperf.model.topology.links import (
@@ -51,27 +51,7 @@ _MOST_KEYS = {TunnelKind.VXLAN: 1 << 24, TunnelKind.GENEVE: 1 << 24, TunnelKind.
 """RFC 7348, 8926: a VNI has 24 bits; RFC 2890: a key has 32."""
 
 
-def _each(kind: type) -> Allowed:
-    return several(one(kind, f"a {kind.__name__}"))
-
-
-@checked(
-    name=NAME,
-    bridges=several(NAME),
-    ports=_each(Port),
-    crossings=_each(Crossing),
-    directions=_each(Direction),
-    patches=_each(Patch),
-    veths=_each(VethLink),
-    tunnels=_each(Tunnel),
-    namespaces=_each(Namespace),
-    nics=_each(Nic),
-    mirrors=_each(Mirror),
-    behind=_each(HostNic),
-    nodes=_each(Node),
-    underlays=_each(Underlay),
-    rules=_each(BridgeRules),
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Topology:
     """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.
@@ -85,8 +65,8 @@ class Topology:
             cannot be, a tunnel to another node without its other end.
     """
 
-    name: str
-    bridges: tuple[str, ...]
+    name: Name
+    bridges: tuple[Name, ...]
     ports: tuple[Port, ...]
     crossings: tuple[Crossing, ...]
     directions: tuple[Direction, ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Unpack
+from typing import Annotated, Unpack
 
-from pytest_nfvperf.model.arguments import FIGURE, FLAG, INTEGER, MTU, NAME, TEXT, checked, optional
+from pytest_nfvperf.model.arguments import IpVersion, Mtu, Name, checked, whole, word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import RuleSettings, rules
 from pytest_nfvperf.model.topology.compose import BRIDGE, Part, compose, node, vnf_mac
@@ -14,7 +14,6 @@ from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, on
 from pytest_nfvperf.model.topology.ports import (
     AS_IT_IS,
     DEFAULT_MTU,
-    OFFLOADS,
     NicKind,
     Offloads,
     Port,
@@ -68,9 +67,13 @@ def vm_mac(number: int) -> str:
     return vnf_mac(0, number)
 
 
-@checked(vms=INTEGER, kind=TEXT, mtu=MTU, name=optional(NAME))
+@checked()
 def vm_chain(
-    vms: int = 2, *parts: Part, kind: VnfKind | str = VnfKind.TESTBED, mtu: int = DEFAULT_MTU, name: str | None = None
+    vms: Annotated[int, whole(1, 15)] = 2,
+    *parts: Part,
+    kind: VnfKind | str = VnfKind.TESTBED,
+    mtu: Mtu = DEFAULT_MTU,
+    name: Name | None = None,
 ) -> Topology:
     """The generator's port p0 sends to vm1, that to vm2, and so on, the last to p0, over a bridge that learns.
 
@@ -78,17 +81,15 @@ def vm_chain(
     With one VM it is S4's forwarding baseline (1b); with two and no mirror the VM-to-VM baseline.
 
     Args:
-        vms: how many, 1 to 15.
+        vms: how many, 1 to 15: S4 has MAC addresses for those.
         parts: further parts, such as a monitor and a mirror; the bridge is br0.
         kind: what runs the VMs: "loop", "testpmd" or "qemu"; "testbed" for what the testbed says.
         mtu: bytes without Ethernet header and FCS.
         name: of the topology; None for ``vm-chain-2`` and the like.
 
     Raises:
-        ValueError: S4 has no MAC addresses for so many VMs, or the parts do not fit.
+        ValueError: the parts do not fit.
     """
-    if not 1 <= vms <= 15:
-        raise ArgumentError(f"S4's MAC addresses allow 1 to 15 VMs in a chain, not {vms}")
     stops = [vm_mac(number) for number in range(1, vms + 1)]
     chain = [
         one_armed(f"vm{number}", BRIDGE, mac=mac, eth_peer=behind, mtu=mtu, kind=kind)
@@ -98,8 +99,8 @@ def vm_chain(
     return compose(name or f"vm-chain-{vms}", generator, *chain, Direction("p0", "p0"), *parts)
 
 
-@checked(mtu=MTU, name=NAME)
-def vm_receiving(*parts: Part, mtu: int = DEFAULT_MTU, name: str = "vm-receiving") -> Topology:
+@checked()
+def vm_receiving(*parts: Part, mtu: Mtu = DEFAULT_MTU, name: Name = "vm-receiving") -> Topology:
     """S4's receive-only baseline of a VM (1a): p0 sends to vm1, which receives and never forwards.
 
     The receiver is the generator's own, so that sequence numbers tell loss from duplicates.
@@ -116,8 +117,8 @@ def vm_receiving(*parts: Part, mtu: int = DEFAULT_MTU, name: str = "vm-receiving
 # Outputs of a mirror, in S4's words: a VM, another port of the generator, or the host.
 
 
-@checked(output=TEXT, bridge=NAME, mtu=MTU)
-def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) -> Port:
+@checked()
+def mirror_output(output: Annotated[str, word(*OUTPUTS)], bridge: Name = BRIDGE, *, mtu: Mtu = DEFAULT_MTU) -> Port:
     """The output port of a mirror, on which the generator counts copies.
 
     Args:
@@ -126,40 +127,25 @@ def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) 
             (xdp0), a veth pair with a socket of that sort at its far end.
         bridge: of the port.
         mtu: bytes without Ethernet header and FCS.
-
-    Raises:
-        ValueError: there is no such output.
     """
     if output == "virtual":
         return monitor("vm3", bridge, mac=vm_mac(3), mtu=mtu, vm=True)
     if output == "physical":
         return monitor("p1", bridge, mtu=mtu)
-    if output in _OF_HOST:
-        name, kind = _OF_HOST[output]
-        return monitor(name, bridge, mtu=mtu, kind=kind)
-    raise ArgumentError(f"a mirror's output is one of {', '.join(OUTPUTS)}, not {output!r}")
+    name, kind = _OF_HOST[output]
+    return monitor(name, bridge, mtu=mtu, kind=kind)
 
 
 # S3: a VM on each of two nodes, which sends by one interface and receives by another, and an overlay between them.
 
 
-@checked(
-    overlay=TEXT,
-    ip=INTEGER,
-    key=INTEGER,
-    mtu=MTU,
-    bidirectional=FLAG,
-    line_rate_bps=optional(FIGURE),
-    vnis=INTEGER,
-    acl=INTEGER,
-    zone=optional(INTEGER),
-)
+@checked()
 def vm_to_vm(
-    overlay: str = NO_OVERLAY,
+    overlay: Annotated[str, word(*OVERLAYS)] = NO_OVERLAY,
     *,
-    ip: int = 4,
+    ip: IpVersion = 4,
     key: int = 42,
-    mtu: int = DEFAULT_MTU,
+    mtu: Mtu = DEFAULT_MTU,
     bidirectional: bool = False,
     line_rate_bps: float | None = None,
     vnis: int = 1,
@@ -182,12 +168,8 @@ def vm_to_vm(
             no frame matches one, and ``zone``, of connection tracking.
 
     Raises:
-        ValueError: an unknown overlay or version of IP, or VNIs without an overlay.
+        ValueError: VNIs without an overlay.
     """
-    if overlay not in OVERLAYS:
-        raise ArgumentError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
-    if ip not in _ADDRESSES:
-        raise ArgumentError(f"IP has no version {ip!r}: write 4 or 6")
     if overlay == NO_OVERLAY and vnis != 1:
         raise ArgumentError(f"without an overlay there are no VNIs, and {vnis} are asked for")
     outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _ADDRESSES[ip][0])
@@ -229,9 +211,14 @@ def _joint(number: int, overlay: str, ip: int, vnis: tuple[int, int], outer: int
 # A node with pods, as OVN-Kubernetes lays one out (scenario S5): br-ex to the outside, br-int for the pods.
 
 
-@checked(pods=INTEGER, kind=TEXT, offloads=OFFLOADS, mtu=MTU, ip=INTEGER)
+@checked()
 def pod_node(
-    pods: int = 2, *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU, ip: int = 4
+    pods: Annotated[int, whole(1, MOST_PODS)] = 2,
+    *,
+    kind: str = "veth",
+    offloads: Offloads = AS_IT_IS,
+    mtu: Mtu = DEFAULT_MTU,
+    ip: IpVersion = 4,
 ) -> Topology:
     """A node with pods pod1, pod2, ... on br-int, and what is beside them.
 
@@ -248,11 +235,8 @@ def pod_node(
         ip: version of all addresses, 4 or 6.
 
     Raises:
-        ValueError: no pod, or too many, or an unknown version of IP.
         ConfigError: an unknown kind.
     """
-    if not 1 <= pods <= MOST_PODS:
-        raise ArgumentError(f"a node with {pods} pods is not possible: give 1 to {MOST_PODS}")
     outside, host, management = (benchmark_address(ip, _BESIDE, place) for place in (1, 2, 3))
     return compose(
         f"node-{pods}-{kind}{_ENDS[ip]}",
@@ -268,13 +252,7 @@ def pod_node(
 
 
 def benchmark_address(ip: int, block: int, place: int) -> str:
-    """With prefix length. Written as decimal numbers in either version, so that they are read as the IPv4 ones are.
-
-    Raises:
-        ValueError: there is no such version of IP.
-    """
-    if ip not in _NETWORKS:
-        raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
+    """With prefix length. Written as decimal numbers in either version, so that they are read as the IPv4 ones are."""
     return str(ipaddress.ip_interface(_NETWORKS[ip] % (block, place)))
 
 
@@ -295,9 +273,14 @@ def offloads_of(kind: str, offloads: Offloads) -> Offloads:
 # A pod on each of two nodes, as OVN-Kubernetes joins them (scenario S5): br-int, a tunnel, br-ex, the underlay.
 
 
-@checked(overlay=TEXT, kind=TEXT, offloads=OFFLOADS, mtu=MTU, ip=INTEGER)
+@checked()
 def pod_nodes(
-    overlay: str = "geneve", *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU, ip: int = 4
+    overlay: Annotated[str, word(*OVERLAYS)] = "geneve",
+    *,
+    kind: str = "veth",
+    offloads: Offloads = AS_IT_IS,
+    mtu: Mtu = DEFAULT_MTU,
+    ip: IpVersion = 4,
 ) -> Topology:
     """pod1 on node1 and pod2 on node2: by br-int, the overlay, br-ex and the underlay; they have 198.18.1.1 and .2.
 
@@ -312,11 +295,8 @@ def pod_nodes(
         ip: version of the pods' addresses, 4 or 6: 2001:2::1:1 and 2001:2::1:2. The underlay has IPv4 either way.
 
     Raises:
-        ValueError: an unknown overlay, or version of IP.
         ConfigError: an unknown kind.
     """
-    if overlay not in OVERLAYS:
-        raise ArgumentError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
     outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _ADDRESSES[4][0])
     nodes = [
         node(

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pytest_nfvperf.model.arguments import INTEGER, Allowed, checked, optional, shown_value, whole, word
+from pytest_nfvperf.model.arguments import INTEGER, Allowed, checked, shown_value, whole
 from pytest_nfvperf.model.display import how_many, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.traffic.frame_program import (
@@ -66,13 +66,7 @@ _FIRST = Allowed(
 _STEP = Allowed("a whole number other than 0", lambda value: INTEGER.accepts(value) and 0 < abs(value) <= 1 << 63)
 
 
-@checked(
-    field=_FIELD,
-    count=whole(1, (1 << 32) - 1),
-    first=optional(_FIRST),
-    step=_STEP,
-    order=word("up", "random"),
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Vary:
     """A field of a traffic's packet that differs from frame to frame.
@@ -85,10 +79,10 @@ class Vary:
         order: ``up``, or a fixed ``random`` one in which nothing repeats.
     """
 
-    field: str
-    count: int
-    first: int | str | None = None
-    step: int = 1
+    field: Annotated[str, _FIELD]
+    count: Annotated[int, whole(1, (1 << 32) - 1)]
+    first: Annotated[int | str, _FIRST] | None = None
+    step: Annotated[int, _STEP] = 1
     order: Order = "up"
 
 

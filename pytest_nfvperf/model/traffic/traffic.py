@@ -13,25 +13,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.arguments import (
-    FLAG,
-    INTEGER,
-    IP,
-    MAC,
-    TEXT,
-    UNICAST_MAC,
-    Allowed,
-    checked,
-    either,
-    one,
-    optional,
-    several,
-    whole,
-    word,
-)
+from pytest_nfvperf.model.arguments import INTEGER, MAC, UNICAST_MAC, Allowed, Ip, checked, one, several, whole
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic import frame_program
@@ -85,7 +70,7 @@ def same_ip_version(name: str, address: str, other_name: str, other: str) -> Non
         )
 
 
-@checked(vni=whole(0, _MAX_VNI), src_ip=IP, dst_ip=IP, inner_src_mac=MAC, inner_dst_mac=MAC)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Vxlan:
     """The VXLAN around every frame of a traffic (RFC 7348): outer IP and UDP, VXLAN, and the inner frame's Ethernet.
@@ -98,11 +83,11 @@ class Vxlan:
         inner_src_mac, inner_dst_mac: of the inner frame; on the way back they change sides.
     """
 
-    vni: int = 1
-    src_ip: str = "192.0.2.1"
-    dst_ip: str = "192.0.2.2"
-    inner_src_mac: str = "02:00:00:00:0d:01"
-    inner_dst_mac: str = "02:00:00:00:0d:02"
+    vni: Annotated[int, whole(0, _MAX_VNI)] = 1
+    src_ip: Ip = "192.0.2.1"
+    dst_ip: Ip = "192.0.2.2"
+    inner_src_mac: Annotated[str, MAC] = "02:00:00:00:0d:01"
+    inner_dst_mac: Annotated[str, MAC] = "02:00:00:00:0d:02"
 
     def __post_init__(self) -> None:
         same_ip_version("VXLAN: src_ip", self.src_ip, "dst_ip", self.dst_ip)
@@ -145,16 +130,14 @@ def check_frame_size(size: int) -> None:
         raise ArgumentError(f"frame size {size} is outside {MIN_FRAME_SIZE}..{MAX_FRAME_SIZE} bytes (with FCS)")
 
 
-_BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
-
-
-@checked(
-    name=TEXT,
-    recipe=Allowed(
-        "pairs of frame size and weight, such as ((64, 7), (1518, 1))",
-        lambda value: isinstance(value, (list, tuple)) and all(map(several(INTEGER, 2, 2).accepts, value)),
-    ),
+FrameBytes = Annotated[int, whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")]
+_RECIPE = Allowed(
+    "pairs of frame size and weight, such as ((64, 7), (1518, 1))",
+    several(several(INTEGER, 2, 2)).accepts,
 )
+
+
+@checked()
 @dataclass(frozen=True, slots=True)
 class Imix:
     """A mix of frame sizes, sent in a fixed interleaved order.
@@ -164,7 +147,7 @@ class Imix:
     """
 
     name: str
-    recipe: tuple[tuple[int, int], ...]
+    recipe: Annotated[tuple[tuple[int, int], ...], _RECIPE]
 
     def __post_init__(self) -> None:
         if not self.recipe:
@@ -210,21 +193,7 @@ PROFILES = Point[Callable[..., Any]]("traffic")
 _PACKET_FORM = ("vary", "together", "checksums", "rewritten")
 
 
-@checked(
-    frame_size=either(_BYTES, one(Imix, "an IMIX such as IMIXES['simple'] or Imix('mine', ((64, 7), (1518, 1)))")),
-    bidirectional=FLAG,
-    flows=whole(1, 1 << 24),
-    vlan=optional(whole(1, 4094)),
-    src_mac=optional(UNICAST_MAC),
-    dst_mac=optional(MAC),
-    src_ip=IP,
-    dst_ip=IP,
-    vxlan=optional(one(Vxlan, "a Vxlan, such as Vxlan(vni=1)")),
-    vary=several(one(Vary, "a Vary, such as Vary('IP.dst', count=100)")),
-    together=FLAG,
-    checksums=word("right", "as given"),
-    rewritten=several(TEXT),
-)
+@checked()
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """One offered traffic profile; the load is given apart from it.
@@ -259,14 +228,17 @@ class Traffic:
     cannot be sent as it is asked for.
     """
 
-    frame_size: int | Imix = 64
+    frame_size: (
+        FrameBytes
+        | Annotated[Imix, one(Imix, "an IMIX such as IMIXES['simple'] or Imix('mine', ((64, 7), (1518, 1)))")]
+    ) = 64
     bidirectional: bool = True
-    flows: int = 1
-    vlan: int | None = None
-    src_mac: str | None = None
-    dst_mac: str | None = None
-    src_ip: str = "198.18.0.1"
-    dst_ip: str = "198.19.0.1"
+    flows: Annotated[int, whole(1, 1 << 24)] = 1
+    vlan: Annotated[int, whole(1, 4094)] | None = None
+    src_mac: Annotated[str, UNICAST_MAC] | None = None
+    dst_mac: Annotated[str, MAC] | None = None
+    src_ip: Ip = "198.18.0.1"
+    dst_ip: Ip = "198.19.0.1"
     vxlan: Vxlan | None = None
     packet: RecordedFrames | Any = None
     vary: tuple[Vary, ...] = ()
