@@ -30,7 +30,6 @@ from contexts import VARIABLE, switch_context, without_context
 _CONFTEST = 'pytest_plugins = ["pytest_nfvperf.fixtures.all"]\n'
 _LATER = (
     "MLRsearch",
-    "matplotlib.backends.backend_svg",
     "numpy",
     "pydantic",
     "pytest_nfvperf.cli.main",
@@ -168,16 +167,11 @@ def _import_all() -> None:
 
 
 def _make_parts_of_reports() -> None:
-    """Make what is the same in every report: plotly.js packed, templates compiled, letters measured."""
-    from pytest_nfvperf.adapters.report import page_charts, picture, templating
+    """Compile the templates, which are the same in every report."""
+    from pytest_nfvperf.adapters.report import templating
 
-    page_charts.library()
     for name in templating.environment().list_templates(extensions=["html"]):
         templating.environment().get_template(name)
-    figure = picture.new_figure(1, 1)
-    figure.text(0, 0, "".join(map(chr, range(32, 127))))
-    picture.to_png(figure)
-    picture.to_svg(figure, "")
 
 
 if __name__ == "__main__":

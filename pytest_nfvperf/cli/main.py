@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "--copy", type=path_like, metavar="DIR", help="copy suites, SLAs, published figures and documents"
     )
     for name, command, text in (
-        ("report", _report, "render a run's evidence as one HTML page with charts"),
+        ("report", _report, "render a run's evidence as one HTML page, and its charts as pictures"),
         ("show", _show, "print a run's summary table and errors"),
         ("datasheet", _datasheet, "a run as a page for filing: RFC 2544's tables and graphs, limits, conditions"),
     ):
@@ -169,11 +169,8 @@ def _report(arguments: argparse.Namespace) -> int:
     run = read_run(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
 
-    def note(what: str, error: Exception) -> None:
-        print(f"nfvperf: {what}: {error}", file=sys.stderr)
-
-    print(write_report(run, folder, note=note))
-    _say_how_to_get_charts()
+    print(write_report(run, folder, pictures=True))
+    _say_how_to_get_pictures()
     print(conclude(run).last_line)
     return 0
 
@@ -184,15 +181,15 @@ def _datasheet(arguments: argparse.Namespace) -> int:
 
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
     print(render_datasheet(read_run(arguments.run), arguments.output or folder / DATASHEET_FILE))
-    _say_how_to_get_charts()
+    _say_how_to_get_pictures()
     return 0
 
 
-def _say_how_to_get_charts() -> None:
-    from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw  # noqa: PLC0415
+def _say_how_to_get_pictures() -> None:
+    from pytest_nfvperf.adapters.report.picture import GET_PICTURES, can_draw  # noqa: PLC0415
 
     if not can_draw():
-        print(f"nfvperf: the page has no charts; to get them: {GET_CHARTS}", file=sys.stderr)
+        print(f"nfvperf: no pictures of charts; to get them: {GET_PICTURES}", file=sys.stderr)
 
 
 def _show(arguments: argparse.Namespace) -> int:

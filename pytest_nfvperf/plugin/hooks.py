@@ -322,7 +322,7 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
         options, state = config.stash[OPTIONS_KEY], config.stash[STATE_KEY]
         if state.evidence is not None and state.conclusion is not None:
             concluded = state.evidence, state.conclusion
-            summary(terminal, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
+            summary(terminal, run_dir, options, leftovers, concluded, parts)
             state.summarized = True
     for line in parts.unshown():
         terminal.write_line(f"nfvperf: {line}", yellow=True)

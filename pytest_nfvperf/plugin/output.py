@@ -451,9 +451,8 @@ class ResultLines:
         terminal.flush()
 
 
-# The report of a run in virtual time: the host writes it after the guest has ended. In the guest importing the charts'
-# libraries takes half a minute. So the run there only says where its report will be, and leaves a note in the shared
-# folder.
+# The report of a run in virtual time: the host writes it after the guest, where all takes much longer, has ended. So
+# the run there only says where its report will be, and leaves a note in the shared folder.
 
 NOTE = "NFVPERF_REPORT_NOTE"
 """Environment variable of the run in the guest: the file in which it notes its directory."""
@@ -480,6 +479,6 @@ def write_noted(note: Path, rootpath: Path) -> None:
 
     run_dir, parts = Path(note.read_text(encoding="utf-8")), EndParts()
     with parts.isolated("the report cannot be written", f"then: nfvperf report {run_dir}"):
-        write_report(read_run(run_dir), run_dir, rootpath, note=parts.note)
+        write_report(read_run(run_dir), run_dir, rootpath)
     for line in parts.unshown():
         print(f"nfvperf: {line}", file=sys.stderr)

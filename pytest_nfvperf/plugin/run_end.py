@@ -33,8 +33,6 @@ SOAK_END_S = 5.0
 """Time for a soak's verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
 CLOSE_S = 0.5
 """A close that takes longer is interrupted: its processes are dead by then, and the journal has the rest."""
-CHARTS_S = 1.2
-"""This long after the signal, the report is written without the charts that are still missing."""
 GIVE_UP_S = 3.0
 """A test that goes on this long, although interrupted again and again, ends with the process, without a report."""
 _FIRST_REMINDER_S, _REMINDER_S = 0.5, 0.2
@@ -148,10 +146,6 @@ class Stopping(RunEnd):
             return
         self._soaking = True
         self._begin(name)
-
-    def time_for_charts(self) -> bool:
-        """False once the report must be written without the missing charts."""
-        return self._elapsed_s() < CHARTS_S
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._since if self.signal_name else 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,6 @@ import pytest
 from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
-from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
 from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines
 from pytest_nfvperf.adapters.report.summary_table import run_table
@@ -295,12 +294,10 @@ def summary(
     leftovers: Sequence[str],
     concluded: tuple[RunEvidence, RunConclusion],
     parts: EndParts,
-    time_for_charts: Callable[[], bool] = lambda: True,
 ) -> None:
     """Show the table of outcomes, what did not pass, the leftovers, and the path of the report.
 
-    ``leftovers``: what the testbed left on the machine on purpose. ``time_for_charts`` returns False once the report
-    must be written without the missing charts.
+    ``leftovers``: what the testbed left on the machine on purpose.
     """
     run, conclusion = concluded
     terminal.section("datapath acceptance", sep="=")
@@ -329,10 +326,8 @@ def summary(
             else:
                 from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - it takes half a second
 
-                page = write_report(run, run_dir, options.root, time_for_charts=time_for_charts, note=parts.note)
+                page = write_report(run, run_dir, options.root)
             terminal.write_line(f"report:   {page}")
-            if not can_draw() and not is_left_to_host():
-                terminal.write_line(f"charts:   none; to get them: {GET_CHARTS}, then: nfvperf report {run_dir}")
 
 
 def _write(terminal: Terminal, lines: Iterable[str], *, yellow: bool = False) -> None:

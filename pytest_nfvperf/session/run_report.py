@@ -7,13 +7,12 @@ the published figures in its charts, and the relations in a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.page_charts import NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -30,20 +29,16 @@ def write_report(
     folder: Path,
     root: Path | None = None,
     *,
-    time_for_charts: Callable[[], bool] = lambda: True,
-    note: NoteFault = raise_fault,
-    png: bool = True,
+    pictures: bool = False,
     site: str = "",
 ) -> Path:
-    """Write ``report.html`` into a folder, with its charts; returns its path.
+    """Write ``report.html`` into a folder; returns its path.
 
     ``root``: see ``published_figures``. The others: see ``render_report``.
     """
     published = published_figures(run, root)
     series, relations = published_series(published), published_relations(published, run)
-    return render_report(
-        run, folder, series, relations=relations, time_for_charts=time_for_charts, note=note, png=png, site=site
-    )
+    return render_report(run, folder, series, relations=relations, pictures=pictures, site=site)
 
 
 def published_figures(run: RunEvidence, root: Path | None = None) -> tuple[Sla, ...]:

@@ -105,19 +105,7 @@ PAGE = {
         "breaks('adapters.report.html', '_suite_pages')",
         f"the report cannot be written: {BROKEN}; then: nfvperf report *",
     ),
-    "charts' folder": (
-        "(run_dir(config) / 'charts').write_text('')",
-        "charts cannot be written as files: File exists*",
-    ),
-    "charts on a full disk": (
-        "refuse_file('.png', errno.ENOSPC)",
-        f"charts cannot be written as files: {NO_SPACE}*",
-    ),
-    "a chart's renderer": (
-        "breaks('adapters.report.page_charts', 'to_svg')",
-        f"a chart of the report cannot be drawn: {BROKEN}",
-    ),
-    "a warning that is an error": ("warns('adapters.report.page_charts', 'to_svg')", ""),
+    "a warning that is an error": ("warns('adapters.report.html', '_suite_pages')", ""),
 }
 """What happens once the tests have ended, and what the line says; "" for none, because nothing is missing."""
 

@@ -7,6 +7,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from html import unescape
 
+from chart_rows import legend, values
 from test_studies import SIMULATED
 from user_project import CONFTEST, make_project
 
@@ -136,13 +137,13 @@ def compare_searches(page: str, terminal: str, junit) -> None:
         assert [format_ns(int(of_it[f"nfvperf.latency.{name}_ns"])) for name in ("p50", "p99")] == cells[8:10]
 
     charts = [json.loads(unescape(one)) for one in re.findall(r"data-chart='(.*?)'", section(page, "suite-1"))]
-    frames, bits = next(chart["panels"] for chart in charts if chart["panels"][0]["title"] == "Frames per second")
-    for panel, columns in ((frames, (4, 6)), (bits, (5, 7))):
+    chart = next(chart for chart in charts if chart[0]["title"] == "Frames per second")
+    for panel, columns in enumerate(((4, 6), (5, 7))):
         for goal, column in zip(("NDR", "PDR"), columns, strict=True):
-            (curve,) = [
-                trace for trace in panel["traces"] if trace["name"].endswith(goal) and "limit" not in trace["name"]
-            ]
-            assert [digits(value) for value in curve["y"]] == [cells[column] for cells in searched], (goal, column)
+            (name,) = [name for name in legend(chart, panel) if name.endswith(goal) and "limit" not in name]
+            assert [digits(value) for value in values(chart, name, panel)[1]] == [
+                cells[column] for cells in searched
+            ], (goal, column)
 
 
 def test_page_junit_and_terminal_show_the_same_figures(pytester):

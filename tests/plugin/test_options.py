@@ -269,7 +269,7 @@ def test_other_projects_do_not_notice_the_plugin(pytester):
 def test_loading_the_plugin_is_light():
     script = (
         "import sys, pytest_nfvperf.plugin.hooks; "
-        "heavy = {'pydantic', 'ovs', 'scapy', 'matplotlib', 'pyroute2', 'MLRsearch', 'rich'}; "
+        "heavy = {'pydantic', 'ovs', 'scapy', 'vl_convert', 'jinja2', 'pyroute2', 'MLRsearch', 'rich'}; "
         "heavy &= set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

@@ -48,7 +48,7 @@ def test_tables_have_the_figures_of_the_run(run: RunEvidence, page: Path) -> Non
             assert f">{goal_figures(outcome, name).mpps}</td>" in throughput
         for point in outcome.latency:
             assert f">{format_ns(point.p99_ns)}</td>" in latency
-    assert throughput.count("<svg") == 1
+    assert throughput.count("<svg") == 2, "frames and bits"
     assert ">18.12 %</td>" in section(page, "26.3 Frame loss rate")
     assert ">14,234</td>" in section(page, "26.4 Back-to-back frames")
     limits = section(page, "Limits")

@@ -152,7 +152,7 @@ def test_doctor_lists_every_extra_that_is_for_users() -> None:
 
 def test_doctor_says_which_extras_are_there_and_what_the_others_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(name: str) -> str:
-        if name in {"plotly", "labgrid"}:
+        if name in {"vl-convert-python", "labgrid"}:
             raise PackageNotFoundError(name)
         return "99" if name == "pytest-xdist" else version(name)
 
@@ -161,7 +161,7 @@ def test_doctor_says_which_extras_are_there_and_what_the_others_are_for(monkeypa
     assert found.state is CheckState.WARN
     assert found.seen == "ssh, trex, history", "xdist is there, in a version that the extra does not take"
     assert found.advice == (
-        "pip install 'pytest-nfvperf[charts,xdist,labgrid]' for charts: charts in reports and in Allure; "
+        "pip install 'pytest-nfvperf[charts,xdist,labgrid]' for charts: pictures of charts, in Allure and datasheets; "
         "xdist: several testbeds; labgrid: places of labgrid"
     )
     assert not found.needed

@@ -186,9 +186,9 @@ def test_pages_in_a_browser(site: Path) -> None:
 
 
 def draw_chart(tab: Tab, report: Path) -> None:
-    """Its charts are drawn by the plotly.js of the site."""
+    """Its charts are drawn by the Vega of the site."""
     tab.show(report)
-    assert tab.ask("document.getElementById('plotly').textContent") == ""
+    assert tab.ask("document.getElementById('vega').textContent") == ""
     tab.ask("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     tab.ask("document.querySelector('.chart').scrollIntoView()")
-    tab.wait("document.querySelector('.chart .live .main-svg') !== null", "the first chart")
+    tab.wait("document.querySelector('.chart svg.marks') !== null", "the first chart")

@@ -34,7 +34,7 @@ def test_the_page_draws_the_packet(tmp_path: Path) -> None:
     run = read_run(write_sample(tmp_path, records.records))
     sent = {trial.result.spec.traffic for trial in run.trials.values()}
     assert [type(traffic.packet) for traffic in sent] == [RecordedFrames]
-    page = render_report(run, tmp_path / "out", png=False).read_text()
+    page = render_report(run, tmp_path / "out").read_text()
     assert page.count("│ Ether │ Dot1AD │ Dot1Q │ IP │ TCP │ signature │ pattern │") == 1
     assert "IP.dst: 10,000 values, in a fixed random order" in page
     assert "the DUT may rewrite TCP.sport" in page

@@ -78,7 +78,7 @@ def test_a_run_of_other_tests_has_none(tmp_path: Path) -> None:
 
 def test_the_page_has_them_in_the_section_of_their_suite(tmp_path: Path) -> None:
     run = seen(tmp_path)
-    page = render_report(run, tmp_path / "out", relations=relations_in(run), png=False).read_text()
+    page = render_report(run, tmp_path / "out", relations=relations_in(run)).read_text()
     below = page.partition("<h3>Beside what was published</h3>")[2]
     table = below.partition("</table>")[0]
     assert page.count("Beside what was published") == 1
@@ -92,7 +92,7 @@ def test_every_report_has_them_whoever_writes_it(tmp_path: Path, monkeypatch: py
     """A run's end, ``nfvperf report``, and the host for a run in a guest. Each file is read once for a page."""
     read: list[Path] = []
     monkeypatch.setattr(run_report, "load_sla", lambda path: (read.append(path), load_sla(path))[1])
-    page = write_report(seen(tmp_path), tmp_path / "out", ROOT, time_for_charts=lambda: False).read_text()
+    page = write_report(seen(tmp_path), tmp_path / "out", ROOT).read_text()
     assert page.count("Beside what was published") == 1
     assert ROOT / "suites/pods/published.yaml" in read
     assert len(read) == len(set(read))

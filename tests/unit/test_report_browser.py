@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.thorough("starts Chromium"),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)"),
 ]
-ALL_DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('.live .main-svg'))"
-INK = "getComputedStyle(document.querySelector('.live .xtick text')).fill"
+ALL_DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('svg.marks'))"
+INK = "getComputedStyle(document.querySelector('.chart .role-axis-label text')).fill"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunEvidence:
 @pytest.fixture(scope="module")
 def page(run: RunEvidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its page."""
-    return html.render_report(run, tmp_path_factory.mktemp("page"), png=False)
+    return html.render_report(run, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,7 @@ def large(run: RunEvidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page that the run would have if it were large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html, "MOST_UNPACKED_TRIALS", 1)
-        patch.setattr(html, "MOST_PICTURED_TESTS", 1)
-        return html.render_report(run, tmp_path_factory.mktemp("large"), png=False)
+        return html.render_report(run, tmp_path_factory.mktemp("large"))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,8 @@ def unfold(tab: Tab) -> None:
     assert count > 3
     for number in range(count):
         tab.ask(f"document.querySelectorAll('.chart')[{number}].scrollIntoView()")
-        drawn = f"document.querySelectorAll('.chart')[{number}].querySelector('.live .main-svg') !== null"
+        chart = f"document.querySelectorAll('.chart')[{number}]"
+        drawn = f"{chart}.querySelectorAll('svg.marks').length === JSON.parse({chart}.dataset.chart).length"
         tab.wait(drawn, f"chart {number}")
 
 
@@ -81,24 +81,42 @@ def test_a_chart_follows_a_change_of_colours(tab: Tab, page: Path) -> None:
     tab.wait(f"{INK} === 'rgb(228, 231, 235)'", "the charts to turn dark")
 
 
-def test_the_keyboard_hides_a_series(tab: Tab, page: Path) -> None:
+def test_the_keyboard_shows_one_series_alone(tab: Tab, page: Path) -> None:
     tab.show(page)
     unfold(tab)
-    shown = "document.querySelectorAll('.chart')[0].querySelectorAll('.scatterlayer .trace').length"
-    before = tab.ask(shown)
-    tab.ask("document.querySelector('.series button').focus()")
+    pale = "document.querySelectorAll('.chart')[0].querySelectorAll('[opacity=\"0.08\"]').length"
+    assert tab.ask(pale) == 0
+    tab.ask("document.querySelector('.chart .role-legend-label text').focus()")
     for kind in ("keyDown", "keyUp"):
         tab.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
-    tab.wait(f"{shown} < {before}", "the series to go")
-    assert tab.ask("document.querySelector('.series button').getAttribute('aria-pressed')") == "false"
+    tab.wait(f"{pale} > 0", "the other series to turn pale")
 
 
-def test_print_shows_the_pictures(tab: Tab, page: Path) -> None:
+def test_a_mark_tells_its_figures_and_leads_to_its_trial(tab: Tab, page: Path, run: RunEvidence) -> None:
     tab.show(page)
     unfold(tab)
-    tab.call("Emulation.setEmulatedMedia", media="print", features=[])
-    assert tab.ask("document.querySelector('.chart > .still > svg').getBoundingClientRect().height") > 100
-    assert tab.ask("document.querySelector('.chart > .live').getBoundingClientRect().height") == 0
+    mark = "[...document.querySelectorAll('.chart [aria-label^=\"trial-\"]')].at(-1)"
+    name = tab.ask(f"{mark}.getAttribute('aria-label').split(',')[0]")
+    assert name in run.trials
+    tab.ask(f"{mark}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    box = tab.ask(f"(at => [at.x + at.width / 2, at.y + at.height / 2])({mark}.getBoundingClientRect())")
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
+    tip = "document.getElementById('vg-tooltip-element')"
+    tab.wait(f"{tip}?.classList.contains('visible')", "the figures")
+    assert tab.ask(f"{tip}.textContent").startswith(name)
+    for kind in ("mousePressed", "mouseReleased"):
+        tab.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+    tab.wait(f"location.hash === '#{name}'", "the trial's line")
+
+
+def test_what_is_printed_has_every_chart_of_it(tab: Tab, page: Path) -> None:
+    """Also those that nobody has looked at."""
+    tab.show(page)
+    tab.wait("typeof window.vegaEmbed === 'function'", "Vega")
+    tab.ask("window.dispatchEvent(new Event('beforeprint'))")
+    visible = "[...document.querySelectorAll('.chart')].filter(chart => chart.checkVisibility())"
+    assert tab.ask(f"{visible}.length") > 1
+    tab.wait(f"{visible}.every(chart => chart.querySelector('svg.marks'))", "all charts")
 
 
 def test_a_link_unpacks_what_it_leads_to(tab: Tab, large: Path, run: RunEvidence) -> None:
@@ -127,7 +145,7 @@ def test_a_large_page_holds_every_trial_packed(large: Path, run: RunEvidence) ->
 
 def test_tests_are_found_by_words_and_by_their_end(tab: Tab, tmp_path: Path) -> None:
     write_sample(tmp_path, SampleRun().build(sizes=(64, 128, 256, 512, 1518)))
-    tab.show(html.render_report(read_run(tmp_path), tmp_path, png=False, time_for_charts=lambda: False))
+    tab.show(html.render_report(read_run(tmp_path), tmp_path))
     everything = tab.ask("document.getElementById('found').textContent")
     assert re.fullmatch(r"(\d+) of \1 tests", everything)
     tab.ask("document.getElementById('find').value = 'PVP 1518'")

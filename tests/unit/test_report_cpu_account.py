@@ -17,7 +17,7 @@ def page_with(tmp_path: Path, requests: dict[str, RequestData]) -> str:
     node_id = "suites/pods/test_latency.py::test_response_time"
     data = TestData((("suite", "pods"), ("test", "test_response_time")))
     run.tests[node_id] = TestEvidence(node_id, data, streams={"stream-0001": stream_run()}, requests=requests)
-    return render_report(run, tmp_path / "out", png=False).read_text()
+    return render_report(run, tmp_path / "out").read_text()
 
 
 def test_what_is_missing_is_said_of_the_run(tmp_path: Path) -> None:

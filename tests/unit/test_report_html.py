@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -75,18 +76,17 @@ def page(run: RunEvidence, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def render(records: SampleRun, tmp_path: Path) -> str:
-    """A page of these records without PNG files."""
+    """A page of these records."""
     run = read_run(write_sample(tmp_path, records.records))
-    return render_report(run, tmp_path / "out", png=False).read_text()
+    return render_report(run, tmp_path / "out").read_text()
 
 
 def test_needs_nothing_from_elsewhere(page: str) -> None:
     parsed = Page(page)
     assert all(link.startswith("#") for link in parsed.links)
     assert all(source.startswith(("#", "data:image/png;base64,")) for source in parsed.sources)
-    assert parsed.scripts == [page_charts.library(), page_charts.script().strip()], (
-        "only the library, packed, and our script"
-    )
+    ours = [page_charts.script(name).strip() for name in ("charts.js", "report.js")]
+    assert parsed.scripts == [ours[0], page_charts.library(), ours[1]], "only the library, packed, and our scripts"
     assert not re.search(r"@import|url\((?!#)", page)
 
 
@@ -167,7 +167,7 @@ def test_shows_testbed_published_figures_and_ledger(page: str) -> None:
 
 def test_published_figures_are_listed_by_their_source(run: RunEvidence, tmp_path: Path) -> None:
     published = [PublishedSeries(name, source, "ndr", ((64, 1e6),), "pps") for name, source in ("ax", "by", "cx", "cx")]
-    told = render_report(run, tmp_path, published, png=False).read_text().partition("<b>Published figures</b>")[2]
+    told = render_report(run, tmp_path, published).read_text().partition("<b>Published figures</b>")[2]
     assert re.findall(r"<li>(.*)</li>", told) == ["x: a (ndr); c (ndr)", "y: b (ndr)"]
 
 
@@ -182,12 +182,14 @@ def test_a_suite_without_trials_counts_none() -> None:
     assert SuitePage("pods").line == "took 0 ns"
 
 
-def test_every_chart_is_also_a_png(run: RunEvidence, tmp_path: Path) -> None:
-    page = render_report(run, tmp_path).read_text()
-    files = list((tmp_path / "charts").glob("*.png"))
-    assert len(files) == page.count("<svg ")
+def test_every_chart_is_also_a_png_and_an_svg(run: RunEvidence, tmp_path: Path) -> None:
+    page = render_report(run, tmp_path, pictures=True).read_text()
+    files = sorted((tmp_path / "charts").glob("*.png"))
+    assert len(files) == page.count('class="chart"') + page.count("<svg ")
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     assert "sweep-throughput-frame-size-1.png" in {file.name for file in files}
+    for file in files:
+        ET.parse(file.with_suffix(".svg"))
 
 
 def test_what_users_write_is_escaped(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_what_users_write_is_escaped(tmp_path: Path) -> None:
     sample.end()
     parsed = Page(render(sample, tmp_path))
     assert not parsed.tags & {"em", "u", "i"}
-    assert parsed.scripts == [page_charts.script().strip()]
+    assert parsed.scripts == [page_charts.script(name).strip() for name in ("charts.js", "report.js")]
 
 
 def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:
@@ -243,7 +245,7 @@ def test_a_run_killed_at_once_still_has_a_page(tmp_path: Path) -> None:
     page = render_report(read_run(tmp_path), tmp_path).read_text()
     assert "nothing is known about the testbed" in page
     assert "Accepted" not in page
-    assert 'id="plotly"' not in page, "which draws charts alone, has 2 MB and takes 0.1 s to pack"
+    assert 'id="vega"' not in page, "which draws charts alone, and has 0.4 MB"
 
 
 def test_a_run_that_met_its_sla_is_accepted(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ def test_a_run_that_met_its_sla_is_accepted(tmp_path: Path) -> None:
     sample.end()
     page = render(sample, tmp_path)
     assert "Accepted: all 2 requirements met" in page
-    assert 'id="plotly"' in page
+    assert 'id="vega"' in page
 
 
 def test_trials_that_two_outcomes_share_are_listed_once(tmp_path: Path) -> None:

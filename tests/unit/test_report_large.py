@@ -56,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunEvidence:
 
 @pytest.fixture(scope="module")
 def page(run: RunEvidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return render_report(run, tmp_path_factory.mktemp("page"), png=False)
+    return render_report(run, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,8 @@ def test_tests_of_two_suites_do_not_read_alike(page: Path, datasheet: str) -> No
 def test_the_datasheet_has_some_graphs_and_all_rows(datasheet: str) -> None:
     throughput = datasheet.partition("<h2>26.1 Throughput")[2].partition("</section>")[0]
     assert throughput.count("<tr>") == 1 + TESTS
-    assert throughput.count("<svg") == 12
+    assert throughput.count("<figure>") == 12
+    assert throughput.count("<svg") == 24, "frames and bits"
     assert re.search(r"its goal allows\. \d+ graphs in the table only\.", throughput)
 
 
@@ -114,7 +115,7 @@ def test_the_page_opens_and_its_finder_finds(page: Path, width: int) -> None:
     with chromium() as tab:
         tab.show(page, width=width, dark=width < 600)
         assert tab.ask("document.documentElement.scrollWidth") <= width
-        assert tab.ask("document.querySelectorAll('.chart .live').length") <= 2, "charts are drawn out of sight"
+        assert tab.ask("document.querySelectorAll('.chart svg').length") <= 2, "charts are drawn out of sight"
         assert not tab.ask("document.querySelector('#tests tbody tr').checkVisibility()")
         tab.ask("document.getElementById('which').value = 'FAIL'")
         tab.ask("document.getElementById('which').dispatchEvent(new Event('input'))")
@@ -139,7 +140,7 @@ def test_a_comparison_shows_first_what_changed(tmp_path: Path) -> None:
         sample.add(TestEndData("failed" if slow else "passed", 1.0))
     sample.end()
     run = read_run(write_sample(tmp_path, sample.records))
-    section = render_report(run, tmp_path, png=False).read_text().partition('<section id="comparison">')[2]
+    section = render_report(run, tmp_path).read_text().partition('<section id="comparison">')[2]
     assert "<summary>10 more tests; those that changed come first</summary>" in section
     words = re.findall(r'<td class="verdict"><span class="badge \w+">(\w+)</span>', section.partition("</section>")[0])
     assert words == ["slower"] * 5 + ["same"] * 45

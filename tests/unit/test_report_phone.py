@@ -60,7 +60,7 @@ def looked_at(folder: Path, width: int, section: str = "summary") -> dict[str, A
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_page_fits_its_window(tmp_path, width):
     write_sample(tmp_path, small_run())
-    render_report(read_run(tmp_path), tmp_path, png=False)
+    render_report(read_run(tmp_path), tmp_path)
 
     seen = looked_at(tmp_path, width)
 
@@ -76,7 +76,7 @@ def test_the_page_fits_its_window(tmp_path, width):
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
 def test_a_comparison_shows_values_and_verdicts_on_a_phone(tmp_path):
     write_sample(tmp_path, comparison_records())
-    render_report(read_run(tmp_path), tmp_path, png=False)
+    render_report(read_run(tmp_path), tmp_path)
 
     seen = looked_at(tmp_path, 390, "comparison")
 

@@ -12,8 +12,6 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.charts import ratio_title, study_chart
 from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.page_charts import live
-from pytest_nfvperf.adapters.report.picture import picture, to_svg
 from pytest_nfvperf.adapters.report.studies import (
     ONE_SIDED,
     OPEN_INTERVAL,
@@ -30,6 +28,7 @@ from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, TestData, TestEndData, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
+from tests.chart_rows import axis, layers, legend, rows
 from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain, verdict_on
 
 
@@ -115,7 +114,8 @@ def test_an_open_interval_is_said_in_words():
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
     assert interval_text(outcomes[1].relative("forwarding_rate")) == "open"
     assert other_result(outcomes[1]).startswith("≥ ")
-    assert ">open</text>" in to_svg(picture(study_chart(find_comparisons(outcomes))), "x")
+    chart = study_chart(find_comparisons(outcomes))
+    assert "open" in {row.get("label") for name in legend(chart) for row in rows(chart, name)}
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,16 @@ def test_instructions_do_not_mind_who_shares_a_cpu():
     assert SHARED_CPUS not in summary_text([SummaryRow(outcome) for outcome in outcomes])
 
 
+def lowest_end(outcomes: list[Outcome]) -> float:
+    """Of all intervals of ratios."""
+    chart = study_chart(find_comparisons(outcomes))
+    return min(row["low"] for name in legend(chart) for row in rows(chart, name))
+
+
 def test_an_open_interval_draws_no_bar_and_is_explained():
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
 
-    ratios = picture(study_chart(find_comparisons(outcomes))).axes[0]
-    lowest = [segment[:, 1].min() for bars in ratios.collections for segment in bars.get_segments()]
-    assert lowest
-    assert min(lowest) > 90, "a bar down to 0 would say that the ratio may be 0"
+    assert lowest_end(outcomes) > 90, "a bar down to 0 would say that the ratio may be 0"
     assert OPEN_INTERVAL in summary_text([SummaryRow(outcome) for outcome in outcomes])
     assert OPEN_INTERVAL not in summary_text([SummaryRow(outcome) for outcome in patch_chain()])
 
@@ -151,15 +154,11 @@ def test_an_interval_with_one_end_draws_no_bar_to_the_other_and_is_explained():
     outcomes[1] = replace(outcomes[1], relatives=tuple(ratios))
 
     assert interval_text(ratios[0]) == f"{ratios[0].high:.1%} or less".replace("%", " %")
-    found = find_comparisons(outcomes)
-    lowest = [
-        segment[:, 1].min()
-        for bars in picture(study_chart(found)).axes[0].collections
-        for segment in bars.get_segments()
-    ]
-    assert min(lowest) > 90, "a bar down to 0 would say that the ratio may be 0"
-    trace = live(study_chart(found))["panels"][0]["traces"][0]
-    assert (trace["text"][:3], min(trace["error_y"]["arrayminus"][:2])) == (["", "≤", ""], 0.0)
+    assert lowest_end(outcomes) > 90, "a bar down to 0 would say that the ratio may be 0"
+    chart = study_chart(find_comparisons(outcomes))
+    _, bound, certain, _ = rows(chart, legend(chart)[0])
+    assert (bound["label"], bound["low"] == bound["y"]) == ("≤", True)
+    assert (certain["label"], certain["low"] < certain["y"]) == ("", True)
     assert ONE_SIDED in summary_text([SummaryRow(outcome) for outcome in outcomes])
     assert ONE_SIDED not in summary_text([SummaryRow(outcome) for outcome in patch_chain()])
 
@@ -179,13 +178,10 @@ def named(baseline: str, *others: str) -> list[Outcome]:
 
 
 def test_names_stand_as_they_were_measured_and_no_line_joins_them():
-    found = find_comparisons(named("without", "2a", "reads"))
-    ratio, _ = picture(study_chart(found)).axes
-
-    assert [text.get_text() for text in ratio.get_xticklabels()] == ["without", "2a", "reads"]
-    assert ratio.get_title(loc="left") == "Ratio to case without"
-    assert ratio.containers[0][0].get_linestyle() == "None"
-    assert "lines" not in live(study_chart(found))["panels"][0]["traces"][0]["mode"]
+    chart = study_chart(find_comparisons(named("without", "2a", "reads")))
+    assert axis(chart, "x")["scale"]["domain"] == ["without", "2a", "reads"]
+    assert chart[0]["title"] == "Ratio to case without"
+    assert "line" not in {layer["mark"]["type"] for layer in layers(chart)}
 
 
 def test_comparisons_with_baselines_of_their_own_say_so():
@@ -208,16 +204,16 @@ def test_one_line_of_an_outcome():
 
 
 def test_the_chart_has_a_curve_and_error_bars_for_each_study():
-    figure = picture(study_chart(find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")])))
+    chart = study_chart(find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")]))
 
-    ratio, goodput = figure.axes
-    assert len(ratio.containers) == len(goodput.containers) == 2
-    assert [text.get_text() for text in ratio.get_xticklabels()] == ["1", "2", "4", "9"]
-    assert all(container.has_yerr for container in ratio.containers)
+    assert len(legend(chart)) == len(legend(chart, 1)) == 2
+    assert axis(chart, "x")["scale"]["domain"] == ["1", "2", "4", "9"]
+    assert {"line", "rule", "point"} <= {layer["mark"]["type"] for layer in layers(chart)}
+    assert all(row["low"] <= row["y"] <= row["high"] for name in legend(chart) for row in rows(chart, name))
 
 
 def test_the_page_shows_readings_ratios_slopes_and_which_datapath(run, tmp_path):
-    page = render_report(run, tmp_path, png=False).read_text()
+    page = render_report(run, tmp_path).read_text()
 
     assert "Forwarding rate, per direction against bridges" in page
     assert "TCP goodput against bridges" in page
@@ -250,7 +246,7 @@ def test_a_skipped_test_says_why_and_where(tmp_path):
         writer.emit(make_record(payload, id=ids.next(KINDS[type(payload)]), run="r", test="t.py::x", time_ns=1))
     writer.close()
 
-    page = render_report(read_run(tmp_path), tmp_path, png=False).read_text()
+    page = render_report(read_run(tmp_path), tmp_path).read_text()
 
     assert "Skipped: no module" in page
     assert "x · system" in page

@@ -21,7 +21,6 @@ from pytest_nfvperf.adapters.report.figures import (
     proven_loss,
 )
 from pytest_nfvperf.adapters.report.junit import junit_properties
-from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text, times_text
 from pytest_nfvperf.model.display import TableColumn, fold_table
@@ -39,6 +38,7 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
 from pytest_nfvperf.model.statistics import Bound, Samples
+from tests.chart_rows import legend
 from tests.outcomes import measured
 from tests.sample_study import patch_chain, tcp_chain
 
@@ -312,9 +312,7 @@ def test_a_failed_confirmation_is_said() -> None:
 def test_the_search_chart_names_the_load_found_and_the_one_confirmed(passed: bool, words: str) -> None:
     confirmed = Confirmation("trial-0009", 3_900_000, 5.0, 0.0, passed)
     outcome = searched(replace(NDR, confirmation=confirmed))
-    (panel,) = picture(search_chart([], outcome)).axes
-    _, labels = panel.get_legend_handles_labels()
-    assert {"4.02 Mpps: NDR found", f"3.90 Mpps: NDR {words}"} <= set(labels)
+    assert {"4.02 Mpps: NDR found", f"3.90 Mpps: NDR {words}"} <= set(legend(search_chart([], outcome)))
 
 
 def test_what_a_loss_count_proves() -> None:

@@ -157,11 +157,11 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
     assert "⛔ **Rig: too disturbed to trust**" in markdown(read, conclusion)
     assert markdown(read, accepted).startswith("## ⚠️ Accepted")
     if steps:
-        page = render_report(read, tmp_path, png=False).read_text()
+        page = render_report(read, tmp_path).read_text()
         assert '<span class="grade untrusted">Rig: too disturbed to trust</span>' in page
         ended_well = replace(conclusion, fate=RunFate.ACCEPTED, exit_status=0)
         monkeypatch.setattr(html, "conclude", lambda _run: ended_well)
-        assert 'class="verdict-line inconclusive"' in render_report(read, tmp_path, png=False).read_text()
+        assert 'class="verdict-line inconclusive"' in render_report(read, tmp_path).read_text()
 
 
 def test_junit_and_allure_have_the_grade(run: RunEvidence, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData)
 def test_where_nobody_looked_nothing_is_said(run: RunEvidence, tmp_path: Path) -> None:
     assert run.machine.did is None
     assert "The rig was" not in markdown(run, conclude(run))
-    assert "The rig was" not in render_report(run, tmp_path, png=False).read_text()
+    assert "The rig was" not in render_report(run, tmp_path).read_text()
 
 
 def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
     assert did is not None
     assert "40 % of" in did.details
     assert f"- {escaped(str(did))}" in markdown(watched, conclude(watched)).splitlines()
-    page = render_report(watched, tmp_path, png=False).read_text()
+    page = render_report(watched, tmp_path).read_text()
     assert '<br><span class="grade disturbed">Rig: disturbed</span></p>' in page
     assert f'<p class="notice disturbed"><b>{did.headline}</b>: {did.details}.</p>' in page
 

@@ -67,6 +67,7 @@ from pytest_nfvperf.model.traffic.trial import (
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 from pytest_nfvperf.session.slas import figures_by_subject
+from tests.chart_rows import legend, rows
 from tests.sample_run import run_data
 
 ROOT = Path(__file__).parents[2]
@@ -587,8 +588,10 @@ def test_a_history_keeps_the_figures_of_classes_apart(tmp_path):
 def test_the_loss_curve_draws_a_line_for_each_class():
     rig = Rig(5e6, class_loss={"video": 0.01})
     outcome = rig.search.loss_curve(rig.live, FOUR)
-    (panel,) = loss_chart(outcome.loss_curve, outcome.classes).panels
-    assert {series.name for series in panel.series} >= {f"class {name}" for name in ("voice", "video", "bulk", "rest")}
+    chart = loss_chart(outcome.loss_curve, outcome.classes)
+    for name in ("voice", "video", "bulk", "rest"):
+        assert len(rows(chart, f"class {name}")) == len(outcome.loss_curve)
+        assert f"class {name}" in legend(chart)
 
 
 def soaker_of(rig: Rig) -> Soaker:

@@ -43,7 +43,7 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """Optional programs: the check's name, the program, and its other names."""
 EXTRAS = {
-    "charts": "charts in reports and in Allure",
+    "charts": "pictures of charts, in Allure and datasheets",
     "xdist": "several testbeds",
     "ssh": "nodes on other machines",
     "trex": "TRex's client libraries",

@@ -1,156 +1,239 @@
-"""A chart as data: its axes, and what is on them.
+"""Charts as Vega-Lite: the parts that all of them are made of.
 
-``picture`` draws it on paper, ``page_charts`` in the browser; what a chart shows is said here once. It knows neither
-matplotlib nor plotly. Colours are Okabe and Ito's, which stay apart under every common colour blindness, and are
-readable on light and dark paper.
+A chart is a list of panels. A panel is a Vega-Lite view (https://vega.github.io/vega-lite/docs/), a plain dictionary:
+altair's classes would check each against a schema, which takes longer than the rest of a report. ``page_charts`` shows
+charts in a page, ``picture`` makes files of them.
+
+Rows of data have the keys ``series``, ``x`` and ``y``, and may have ``low`` and ``high`` (the ends of an interval),
+``label`` (beside the point), ``hover`` (its text in a browser), ``link`` (the id on the page that a click leads to) and
+``alone`` (no line leads there). Colours are Okabe and Ito's, which stay apart under every common colour blindness, and
+are readable on light and dark paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072b2", "#d98c00", "#009e73", "#b45c91", "#3f9fd6", "#d55e00"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-LIMIT_COLOUR = VERMILION
 MUTED = "#7d8590"
-INK = "#1b1f27"
-"""Text and axes. In SVG it becomes the page's own text colour, so a chart follows dark mode."""
-PAPER = "#fdfdfe"
-"""Covers what is behind it. In SVG it becomes the page's own paper colour."""
 
-Dash = Literal["solid", "dash", "dot"]
+View = dict[str, Any]
+Row = dict[str, Any]
+Line = Literal["solid", "dash", "dot", ""]
 
-GET_CHARTS = "pip install 'pytest-nfvperf[charts]'"
-
-
-def can_draw() -> bool:
-    """True if matplotlib and plotly are installed, which the extra ``charts`` brings. Importing them takes a second."""
-    return all(find_spec(name) is not None for name in ("matplotlib", "plotly"))
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis of a panel.
-
-    Attributes:
-        title: with the unit.
-        places: names at 0, 1, 2 ... of an axis without numbers.
-        ticks: (where, text) instead of the renderer's own.
-        reach: what is shown of it, until a reader zooms.
-        unit: numbers are shown as values of this unit.
-    """
-
-    title: str = ""
-    places: tuple[str, ...] = ()
-    ticks: tuple[tuple[float, str], ...] = ()
-    log: bool = False
-    from_zero: bool = False
-    reach: tuple[float, float] | None = None
-    unit: str = ""
+_HEIGHT = 250
+_LETTER = 5.4
+"""Width of a letter of a legend, in pixels."""
+_SHAPES = {
+    "circle-open": "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0zM-.6,0a.6,.6 0 1,1 1.2,0a.6,.6 0 1,1 -1.2,0z",
+    "x": "M-1,-.8l.2,-.2l.8,.8l.8,-.8l.2,.2l-.8,.8l.8,.8l-.2,.2l-.8,-.8l-.8,.8l-.2,-.2l.8,-.8z",
+    "bar": "M-1.6,-.16h3.2v.32h-3.2z",
+    "tick": "M-.14,-1h.28v2h-.28z",
+    "solid": "M-1.8,-.16h3.6v.32h-3.6z",
+    "dash": "M-1.8,-.16h1.4v.32h-1.4zM.4,-.16h1.4v.32h-1.4z",
+    "dot": "M-1.8,-.16h.5v.32h-.5zM-.8,-.16h.5v.32h-.5zM.3,-.16h.5v.32h-.5zM1.3,-.16h.5v.32h-.5z",
+}
+"""Shapes that Vega has not: all are filled, so that one scale colours points, lines and the legend."""
+_DASHES = {"solid": [], "dash": [6, 3], "dot": [2, 3], "": []}
+_ZOOM = {"type": "interval", "zoom": "wheel![event.shiftKey]"}
+_ZOOM["translate"] = "[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!"
+"""With Shift, so that wheel and finger scroll the page; a double-click shows everything again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChartSeries:
-    """Points, with or without a line through them.
+_TOLD = {
+    name: {"expr": "datum.hover || datum.series + ': ' + datum.y + ' at ' + datum.x"}
+    for name in ("tooltip", "description")
+}
+_MOST_POINTS = 3_000
+"""Of lines without symbols. More would keep a browser busy, and nobody can point at one of them."""
 
-    Attributes:
-        name: in the legend; several series may share it. A series without points is a legend entry only: it explains a
-            shape or a mark.
-        x, y: the points; on an axis with places ``x`` counts from 0.
-        symbol: of each point, in plotly's words; "" for none.
-        size, width: of symbol and line, in points.
-        line: joins the points; "" for none.
-        steps: the line goes to the right first, then up.
-        below, above: reach of each point's interval; empty for none. ``across``: intervals lie along the x axis.
-        labels: beside the points.
-        hover: the browser's text for each point, without the series' name.
-        links: ids on the page to which a click on a point leads.
-        levels: on the chart's scale; they colour the points of a picture.
-        shift: moves a picture's points to the right, if series would lie on each other.
-    """
 
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
+_ACROSS = "width && (containerSize()[0] || 435)"
+"""Width of the place for a panel. That of its axes follows from it, and from what is beside and below them."""
+_APART = ("fill", "stroke", "shape", "strokeDash", "strokeWidth", "size", "xOffset", "yOffset")
+"""What each group of layers has a scale of its own for."""
+
+
+class Look(NamedTuple):
+    """How a series is drawn: ``symbol`` at its points, ``line`` through them; "" for none. ``size``: of the symbol."""
+
     colour: str
     symbol: str = ""
-    size: float = 5.5
-    line: Dash | Literal[""] = ""
+    line: Line = ""
+    size: int = 50
     width: float = 1.8
-    steps: bool = False
-    below: Sequence[float] = ()
-    above: Sequence[float] = ()
-    across: bool = False
-    labels: Sequence[str] = ()
-    hover: Sequence[str] = ()
-    links: Sequence[str | None] = ()
-    levels: Sequence[float] = ()
-    shift: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ChartRule:
-    """A line across a panel where ``axis`` has the value ``at``. ``label``: at its upper end."""
-
-    at: float
-    axis: Literal["x", "y"]
-    colour: str
-    line: Dash = "solid"
-    name: str = ""
-    width: float = 1.4
-    label: str = ""
+LIMIT = Look(VERMILION, "bar", size=110)
+"""A limit of the SLA, at one place."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChartBand:
-    """The area between two values of ``axis``, across a panel."""
-
-    start: float
-    end: float
-    axis: Literal["x", "y"]
-    colour: str
-    name: str = ""
-    opacity: float = 0.13
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    x: Axis
-    y: Axis
-    series: Sequence[ChartSeries]
-    rules: Sequence[ChartRule] = ()
-    bands: Sequence[ChartBand] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Shares from 1e-6 to 1 as colours: an equal part of ``colours`` for each power of ten."""
-
-    title: str
-    colours: Sequence[str]
+def number(
+    field: Literal["x", "y"],
+    title: str,
+    *,
+    log: bool = False,
+    zero: bool = False,
+    reach: tuple[float, float] | None = None,
+    **axis: Any,
+) -> View:
+    """An axis of numbers. ``title``: with the unit. ``reach``: what it shows. ``axis``: properties of Vega-Lite's."""
+    scale: View = {"type": "log"} if log else {"zero": zero}
+    if reach:
+        scale |= {"domain": list(reach), "nice": False}
+    elif not zero and not log:
+        scale["padding"] = 10  # in pixels, so that no mark lies on the edge
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": scale,
+        "axis": {"labelOverlap": True} | ({"values": [10.0**power for power in range(-3, 10)]} if log else {}) | axis,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Panels side by side with one legend.
+def names(field: Literal["x", "y"], title: str, shown: Sequence[str]) -> View:
+    """An axis of names, in this order. Where they have too little room, those below a panel are turned."""
+    axis: View = {"labelLimit": {"expr": "across * 0.4"}, "grid": False}
+    if field == "x":
+        turned = f"across - 70 < {len(shown) * (max(map(len, shown), default=0) + 2) * _LETTER:.0f}"
+        looks = {"labelAngle": "-40 : 0", "labelAlign": "'right' : 'center'", "labelBaseline": "'middle' : 'top'"}
+        axis = {"labelLimit": 130, "labelOverlap": "parity"}
+        axis |= {name: {"expr": f"{turned} ? {either}"} for name, either in looks.items()}
+    scale = {"type": "band", "domain": list(shown), "paddingInner": 0.6, "paddingOuter": 0.3}
+    return {"field": field, "type": "nominal", "title": title or None, "sort": None, "scale": scale, "axis": axis}
 
-    Attributes:
-        height: of a row of panels in a picture, in inches; the width is always the same.
-        legend_inside: each panel has its own legend; a picture then shows its first six series only.
-        note: at the foot of a picture.
-        left: inches for names at the left.
+
+def series(
+    x: View,
+    y: View,
+    rows: Sequence[Row],
+    looks: Mapping[str, Look],
+    *,
+    steps: bool = False,
+    offset: str = "",
+) -> View:
+    """Lines, intervals, points and labels of several series, with a legend of all ``looks``.
+
+    ``steps``: lines go to the right first, then up. ``offset``: the key by which rows of one name stand side by side;
+    intervals lie along the axis of numbers.
     """
+    across, points = y["type"] == "nominal", [name for name, look in looks.items() if look.symbol]
+    lines = [name for name, look in looks.items() if look.line]
+    shared: View = {"x": x, "y": y}
+    if offset:
+        order = None if offset == "series" else "ascending"
+        shared["yOffset" if across else "xOffset"] = {"field": offset, "type": "nominal", "sort": order}
+    stroke, fill = {"stroke": _colours(looks, listed=not points)}, {"fill": _colours(looks)}
+    told: View = {"href": {"field": "link"}} if any(row.get("link") for row in rows) else {}
+    intervals = any("low" in row for row in rows)
+    layers: list[View] = []
+    if intervals:
+        along, axis = ("x", x) if across else ("y", y)
+        ends = {along: axis | {"field": "low"}, f"{along}2": {"field": "high"}}
+        layers.append(_layer({"type": "rule", "strokeWidth": 1.4}, stroke | ends, {"filter": "isValid(datum.low)"}))
+    if lines:
+        mark = {"type": "line", "interpolate": "step-after" if steps else "linear"}
+        look_of = stroke | _line_looks(looks, listed=not points)
+        layers.append(_layer(mark, look_of, _one_of(lines), {"filter": "!datum.alone"}))
+    if points:
+        look_of = fill | {"shape": _scale(looks, list(map(_shape, looks.values())), listed=True)}
+        look_of["size"] = _scale(looks, [look.size for look in looks.values()])
+        layers.append(_layer({"type": "point", "filled": True, **_TOLD}, look_of | told, _one_of(points)))
+    elif len(rows) <= _MOST_POINTS:  # what lines show where a reader points
+        layers.append(_layer({"type": "point", **_TOLD}, told | {"opacity": {"value": 0}}))
+    if any(row.get("label") for row in rows):
+        beside = {"dx": 8, "dy": -7, "align": "left"} if intervals else {"dy": -9}
+        layers.append(
+            _layer({"type": "text", **beside}, fill | {"text": {"field": "label"}}, {"filter": "datum.label"})
+        )
+    return {"data": {"values": list(rows)}, "encoding": shared, "layer": layers}
 
-    panels: Sequence[Panel]
-    height: float
-    legend_inside: bool = False
-    scale: Scale | None = None
-    note: str = ""
-    left: float = 0.68
+
+def rules(axis: View, lines: Iterable[tuple[float, str, Look]]) -> View:
+    """Lines across a panel: where ``axis`` has a value, the name for the legend, or "", and how it looks."""
+    drawn = list(lines)
+    looks = {name: look for _, name, look in drawn}
+    rows = [{axis["field"]: at, "series": name} for at, name, _ in drawn]
+    layer = _layer({"type": "rule"}, {"stroke": _colours(looks)} | _line_looks(looks))
+    return {"data": {"values": rows}, "encoding": {axis["field"]: axis}, "layer": [layer]}
+
+
+def bands(axis: View, areas: Iterable[tuple[float, float]], colour: str, name: str = "", opacity: float = 0.16) -> View:
+    """Areas between two values of ``axis``, across a panel."""
+    field = axis["field"]
+    rows = [{field: start, "end": end, "series": name} for start, end in areas]
+    shared = {field: axis, f"{field}2": {"field": "end"}, "opacity": {"value": opacity}}
+    layer = _layer({"type": "rect"}, {"fill": _colours({name: Look(colour)})})
+    return {"data": {"values": rows}, "encoding": shared, "layer": [layer]}
+
+
+def bars(x: View, y: View, rows: Sequence[Row], colour: str) -> View:
+    """From 0 to each value."""
+    shared = {"x": x, "y": y, "opacity": {"value": 1}}
+    return {
+        "data": {"values": list(rows)},
+        "encoding": shared,
+        "layer": [_layer({"type": "bar", "fill": colour, **_TOLD}, {})],
+    }
+
+
+def panel(title: str, *groups: View, notes: Sequence[str] = (), height: int = _HEIGHT) -> View:
+    """One pair of axes with groups of layers, the first one behind the others. Each group has a legend of its own.
+
+    ``notes``: below the title. A click on a legend's entry shows its series alone.
+    """
+    shown = [group for group in groups if group["data"]["values"] or group is groups[-1]]
+    for at, group in enumerate(shown):
+        if "opacity" not in group["encoding"]:
+            alone = {"name": f"alone{at}", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
+            group["layer"][0]["params"] = [alone]
+            shines = {"condition": {"param": alone["name"], "value": 1}, "value": 0.08}
+            group["encoding"] = group["encoding"] | {"opacity": shines}
+    front = shown[-1]
+    if all(front["encoding"][axis]["type"] == "quantitative" for axis in ("x", "y")):
+        front["layer"][0]["params"].append({"name": "zoom", "select": _ZOOM, "bind": "scales"})
+        for layer in (layer for group in shown for layer in group["layer"]):
+            layer["mark"]["clip"] = {"expr": "length(data('zoom_store')) > 0"}  # else marks at an edge are cut
+    heading = {"text": title, "subtitle": list(notes)} if notes else title
+    resolve = {"scale": dict.fromkeys(_APART, "independent")}
+    view = {"title": heading, "description": title, "height": height, "layer": shown, "resolve": resolve}
+    return view | {"params": [{"name": "across", "expr": _ACROSS}]}
+
+
+def _layer(mark: View, encoding: View, *transforms: View) -> View:
+    return {"mark": mark, "encoding": encoding, "transform": list(transforms)}
+
+
+def _one_of(of_it: Sequence[str]) -> View:
+    return {"filter": {"field": "series", "oneOf": list(of_it)}}
+
+
+def _colours(looks: Mapping[str, Look], *, listed: bool = True) -> View:
+    return _scale(looks, [look.colour for look in looks.values()], listed=listed)
+
+
+def _line_looks(looks: Mapping[str, Look], *, listed: bool = True) -> View:
+    dashes = _scale(looks, [_DASHES[look.line] for look in looks.values()], listed=listed)
+    return {"strokeDash": dashes, "strokeWidth": _scale(looks, [look.width for look in looks.values()])}
+
+
+def _scale(looks: Mapping[str, Look], values: Sequence[Any], *, listed: bool = False) -> View:
+    """``listed``: in the legend, of as many entries side by side as have room; none for series without a name.
+
+    What is not listed has one name more: Vega-Lite makes one legend of all scales that have the same names, or none.
+    """
+    named = [name for name in looks if name] if listed else []
+    room = max(map(len, named), default=0) * _LETTER + 34
+    legend = {"values": named, "columns": {"expr": f"max(1, floor((across - 45) / {room:.0f}))"}} if named else None
+    more = 0 if listed else 1
+    scale = {"domain": [*looks, *["(not listed)"] * more], "range": [*values, *values[:more]]}
+    return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
+
+
+def _shape(look: Look) -> str:
+    kind = look.symbol or look.line
+    return _SHAPES.get(kind, kind)

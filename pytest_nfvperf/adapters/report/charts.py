@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 from pytest_nfvperf.adapters.report.chart import (
     GREEN,
-    LIMIT_COLOUR,
+    LIMIT,
     MUTED,
     SERIES,
     SYMBOLS,
-    Axis,
-    Chart,
-    ChartBand,
-    ChartRule,
-    ChartSeries,
-    Dash,
-    Panel,
-    Scale,
+    VERMILION,
+    Line,
+    Look,
+    Row,
+    View,
+    bands,
+    names,
+    number,
+    panel,
+    rules,
+    series,
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures
 from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
@@ -70,17 +72,16 @@ Verdicts = Mapping[tuple[tuple[str, str], ...], Sequence[Verdict]]
 _NO_VERDICTS: Verdicts = MappingProxyType({})
 _SMALL = 50.0
 """Ratios that are all above this many per cent are drawn on an axis that does not begin at 0."""
+_PER_DIRECTION = "Mpps per direction"
 _SCALES = {"bps": ("Gbps", 1e-9), "pps": ("Mpps", 1e-6)}
 """Units of axes that are not base units, and their factor."""
-_Limits = tuple[tuple[int, float, str, str], ...]
-"""Limits of one curve: the place, the value, the requirement, and the place's name."""
-_StudyPoint = tuple[str, float, float, float, str, str]
-"""Label, value, how far its interval reaches below and above, mark, and hover text."""
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+"""Between names, such as those of mixes, there is nothing, and no line."""
 
 
 def outcome_charts(
     outcome: Outcome, trials: dict[str, TrialData], verdicts: Sequence[Verdict] = ()
-) -> dict[str, Chart | None]:
+) -> dict[str, list[View] | None]:
     """The charts "search", "latency" and "loss" of an outcome; None for what was not measured, or at one load only.
 
     ``verdicts``: on the outcome; all show the limits of what they show.
@@ -105,58 +106,36 @@ def outcome_charts(
 
 def search_chart(
     trials: Sequence[tuple[str, TrialData]], outcome: Outcome | None, verdicts: Sequence[Verdict] = ()
-) -> Chart:
+) -> list[View]:
     """Load against trial number. The colour shows what a trial lost, the symbol why it was run.
 
     A second panel shows what lies close to the result, where the first would show one thick line.
     """
-    points: dict[tuple[str, str, str], list[tuple[int, str, TrialData]]] = {}
-    for number, (trial_id, trial) in enumerate(trials, 1):
-        phase = next((name for name in _PHASES if name in trial.result.spec.purpose), "search")
-        loss = trial.judgement.counted.loss_ratio
-        if not trial.result.valid or loss is None:
-            points.setdefault((_INVALID, MUTED, ""), []).append((number, trial_id, trial))
-        else:
-            name, colour = next((name, colour) for name, most, colour in _LOSSES if loss <= most)
-            points.setdefault((name, colour, phase), []).append((number, trial_id, trial))
+    looks: dict[str, Look] = {}
+    rows = [_trial_row(number_of_it, *trial, looks) for number_of_it, trial in enumerate(trials, 1)]
     order = [*(name for name, _, _ in _LOSSES), _INVALID]
-    series = [_trial_points(*kind, points[kind]) for kind in sorted(points, key=lambda kind: order.index(kind[0]))]
-    phases = dict.fromkeys(phase for _, _, phase in points if phase)
-    keys = [ChartSeries(phase, (), (), MUTED, _PHASES.get(phase, "circle")) for phase in phases]
+    looks = dict(sorted(looks.items(), key=lambda pair: order.index(pair[0].partition(",")[0])))
     goals = [goal for goal in (outcome.goals if outcome else ()) if goal.load_fps is not None]
     coloured = list(zip(goals, SERIES, strict=False))
-    scale = None
-    if any(one.levels for one in series):
-        counted = (
-            "lost frames, undisturbed windows"
-            if any(t.judgement.windows is not None for _, t in trials)
-            else "lost frames"
-        )
-        scale = Scale(counted, [colour for _, _, colour in _LOSSES[1:]])
     limits = [
-        ChartRule(fps / 1e6, "y", LIMIT_COLOUR, "dash", f"limit: {verdict.requirement}", 1.6)
+        (fps / 1e6, f"limit: {verdict.requirement}", Look(VERMILION, line="dash"))
         for verdict in verdicts
         if outcome is not None and outcome.goal(verdict.metric) and (fps := limit_fps(verdict, outcome)) is not None
     ]
-    x_axis = Axis("trial", reach=(0, len(trials) + 1))
-    y_axis, marks = Axis("Mpps per direction", from_zero=True), [*keys, *series]
-    rules = [*_goal_rules(coloured), *limits]
-    bands = [
-        ChartBand((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
-        for goal, colour in coloured
-        if goal.upper_fps is not None
-    ]
-    reach = _result_reach(goals, [load for one in series for load in one.y])
+    lines = [*_goal_rules(coloured), *limits]
+    x, y = number("x", "trial", reach=(0, len(trials) + 1), tickMinStep=1), number("y", _PER_DIRECTION, zero=True)
+    reach = _result_reach(goals, [row["y"] for row in rows])
     if reach is None:
-        return Chart((Panel("Every trial", x_axis, y_axis, marks, rules, bands),), 4.1, scale=scale)
-    near = ChartBand(*reach, "y", MUTED, opacity=0.2)
-    rules = [rule for rule in rules if reach[0] <= rule.at <= reach[1]]
-    close = Axis("Mpps per direction", reach=reach)
-    panels = (
-        Panel("Every trial", x_axis, y_axis, marks, limits, [near]),
-        Panel("Close to the result (the grey band)", x_axis, close, marks, rules, bands),
-    )
-    return Chart(panels, 4.1, scale=scale)
+        return [panel("Every trial", *_goal_bands(y, coloured), rules(y, lines), series(x, y, rows, looks))]
+    low, high = reach
+    close = number("y", _PER_DIRECTION, reach=reach)
+    near = [row for row in rows if low <= row["y"] <= high]
+    found = rules(close, [line for line in lines if low <= line[0] <= high])
+    title = "Close to the result (the grey band)"
+    return [
+        panel("Every trial", bands(y, [reach], MUTED, opacity=0.2), rules(y, limits), series(x, y, rows, looks)),
+        panel(title, *_goal_bands(close, coloured, reach), found, series(x, close, near, looks)),
+    ]
 
 
 def limit_fps(verdict: Verdict, outcome: Outcome) -> float | None:
@@ -171,38 +150,43 @@ def limit_fps(verdict: Verdict, outcome: Outcome) -> float | None:
     }.get(verdict.unit)
 
 
-def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> ChartSeries:
-    def hover(trial_id: str, trial: TrialData) -> str:
-        result, judged = trial.result, trial.judgement.counted
-        load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
+def _trial_row(at: int, trial_id: str, trial: TrialData, looks: dict[str, Look]) -> Row:
+    """Adds the look of its series to ``looks``."""
+    result, judged = trial.result, trial.judgement.counted
+    name, colour, symbol = _INVALID, MUTED, "x"
+    found = f"disturbed by the rig: {'; '.join(map(str, result.invalid))}"
+    if result.valid and judged.loss_ratio is not None:
+        phase = next((phase for phase in _PHASES if phase in result.spec.purpose), "")
+        name, colour = next((name, colour) for name, most, colour in _LOSSES if judged.loss_ratio <= most)
+        name, symbol = f"{name}, {phase}" if phase else name, _PHASES.get(phase, "circle")
+    if result.valid:
         found = f"{judged.lost:,} of {judged.offered:,} lost ({format_ratio(judged.loss_ratio)})"
-        if not result.valid:
-            found = f"disturbed by the rig: {'; '.join(map(str, result.invalid))}"
-        return f"{trial_id}, {result.spec.purpose}<br>{load}<br>{found}"
-
-    trials = [trial for _, _, trial in members]
-    levels = [] if name in {_INVALID, "no loss"} else [trial.judgement.counted.loss_ratio or 0.0 for trial in trials]
-    return ChartSeries(
-        name,
-        [number for number, _, _ in members],
-        [trial.result.spec.load_fps / 1e6 for trial in trials],
-        colour,
-        "x" if name == _INVALID else _PHASES.get(phase, "circle"),
-        hover=[hover(trial_id, trial) for _, trial_id, trial in members],
-        links=[trial_id for _, trial_id, _ in members],
-        levels=levels,
-    )
+    looks.setdefault(name, Look(colour, symbol))
+    load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
+    hover = f"{trial_id}, {result.spec.purpose}\n{load}\n{found}"
+    return {"series": name, "x": at, "y": result.spec.load_fps / 1e6, "hover": hover, "link": f"#{trial_id}"}
 
 
-def _goal_rules(goals: Sequence[tuple[GoalOutcome, str]]) -> Iterator[ChartRule]:
+def _goal_bands(
+    y: View, goals: Sequence[tuple[GoalOutcome, str]], reach: tuple[float, float] = (0.0, math.inf)
+) -> Iterator[View]:
+    """From the load that met a goal to the one that did not."""
+    for goal, colour in goals:
+        if goal.load_fps is not None and goal.upper_fps is not None:
+            low, high = max(goal.load_fps / 1e6, reach[0]), min(goal.upper_fps / 1e6, reach[1])
+            if low < high:
+                yield bands(y, [(low, high)], colour)
+
+
+def _goal_rules(goals: Sequence[tuple[GoalOutcome, str]]) -> Iterator[tuple[float, str, Look]]:
     """The loads found, those confirmed, and those that no longer met their goal; one line for equal loads.
 
     The load found and the load confirmed may differ: tables show the one that was confirmed.
     """
-    at: dict[str, list[tuple[float, str, Dash, str, str]]] = {}
+    at: dict[str, list[tuple[float, str, Line, str, str]]] = {}
     for goal, colour in goals:
         name, confirmed = goal.goal.name.upper(), goal.confirmation
-        found: list[tuple[float | None, Dash, str]] = [(goal.load_fps, "solid", "found")]
+        found: list[tuple[float | None, Line, str]] = [(goal.load_fps, "solid", "found")]
         if confirmed is not None:
             found.append((confirmed.load_fps, "dash", "confirmed" if confirmed.passed else "not confirmed"))
         for load, dash, what in (*found, (goal.upper_fps, "dot", "not met")):
@@ -214,7 +198,7 @@ def _goal_rules(goals: Sequence[tuple[GoalOutcome, str]]) -> Iterator[ChartRule]
         for *_, name, what in alike:
             said.setdefault(name, []).append(what)
         text = ", ".join(f"{name} {' and '.join(whats)}" for name, whats in said.items())
-        yield ChartRule(load, "y", colour, dash, f"{load:.2f} Mpps: {text}")
+        yield load, f"{load:.2f} Mpps: {text}", Look(colour, line=dash)
 
 
 def _result_reach(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[float, float] | None:
@@ -273,147 +257,138 @@ def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
 
 
 def sweep_chart(
-    series: Sequence[SweepSeries],
+    curves: Sequence[SweepSeries],
     published: Sequence[PublishedSeries] = (),
     *,
     axis: str = "frame_size",
     verdicts: Verdicts = _NO_VERDICTS,
-) -> Chart:
+    line_rate: bool = False,
+) -> list[View]:
     """NDR and PDR in frames/s and bit/s per direction. Solid: no loss; dashed: with the loss that PDR allows.
 
-    ``axis``: the label on the x axis. Published series need "frame_size". ``verdicts``: their limits are drawn.
+    Args:
+        curves: those of one sweep.
+        published: others' figures, to show beside them.
+        axis: the label on the x axis. Published series need "frame_size".
+        verdicts: their limits are drawn.
+        line_rate: draw the theoretical maximum, too, which RFC 2544 section 26.1 wants beside the measured one.
     """
-    values = {outcome.label[axis] for one in series for outcome in one.outcomes}
+    values = {outcome.label[axis] for one in curves for outcome in one.outcomes}
     values |= {str(size) for other in published for size, _ in other.points}
-    places = sorted(values, key=lambda text: (not text.isdigit(), len(text), text))  # numbers rising, then mixes
+    labels = sorted(values, key=lambda text: (not text.isdigit(), len(text), text))  # numbers rising, then mixes
     grouped = "," if axis == "flows" else ""
-    names = [f"{int(t):{grouped}}" if t.isdigit() else t.replace("imix-", "IMIX\n") for t in places]
-    x_axis = Axis(_AXIS_TITLES.get(axis, axis), tuple(names))
-    panels = []
+    named = {
+        label: f"{int(label):{grouped}}" if label.isdigit() else label.replace("imix-", "IMIX ") for label in labels
+    }
+    x, panels = names("x", _AXIS_TITLES.get(axis, axis), list(named.values())), []
     for heading, unit in (("Frames per second", "Mpps"), ("Bits per second", "Gbps")):
-        panel = _Sweeping(axis, places, in_bits=unit == "Gbps")
-        drawn = [*_sweep_series(panel, series, published), *_sweep_limits(panel, series, verdicts)]
-        panels.append(Panel(heading, x_axis, Axis(f"{unit} per direction", from_zero=True), drawn))
-    return Chart(panels, 4.4)
+        drawn = _SweepPanel(axis, named, in_bits=unit == "Gbps")
+        drawn.add_published(published)
+        drawn.add_curves(curves)
+        if line_rate:
+            drawn.add_line_rate(curves)
+        drawn.add_limits(curves, verdicts)
+        y = number("y", f"{unit} per direction", zero=True)
+        notes = [text for mark, text in _MARKS.items() if any(row.get("label") == mark for row in drawn.rows)]
+        panels.append(panel(heading, series(x, y, drawn.rows, drawn.looks), notes=notes))
+    return panels
 
 
-@dataclass(frozen=True, slots=True)
-class _Sweeping:
-    """Where outcomes stand in a panel of a sweep."""
+class _SweepPanel:
+    """Rows and looks of a panel of a sweep. ``named``: the names of places by their labels, in their order."""
 
-    axis: str
-    places: Sequence[str]
-    in_bits: bool
+    def __init__(self, axis: str, named: Mapping[str, str], *, in_bits: bool) -> None:
+        self._axis, self._named, self._in_bits = axis, named, in_bits
+        self.rows: list[Row] = []
+        self.looks: dict[str, Look] = {}
 
-    def at(self, outcome: Outcome) -> int:
-        return self.places.index(outcome.label[self.axis])
+    def _add(self, name: str, look: Look, points: Iterable[tuple[str, float, Row]]) -> None:
+        """``points``: by label, the value, and what else is in the row. Mixes have no line."""
+        order = list(self._named)
+        for label, value, more in sorted(points, key=lambda point: order.index(point[0])):
+            self.looks.setdefault(name, look)
+            alone = {} if label.isdigit() else {"alone": True}
+            self.rows.append({"series": name, "x": self._named[label], "y": value} | alone | more)
 
-    def value(self, frame_size: float, frames_per_second: float) -> float:
+    def _value(self, outcome: Outcome, frames_per_second: float) -> float:
         """In Gbit/s (layer 2, with FCS) or in Mpps."""
-        return frames_per_second * (frame_size * 8 / 1e9 if self.in_bits else 1e-6)
+        return frames_per_second * (outcome.mean_frame_size * 8 / 1e9 if self._in_bits else 1e-6)
 
+    def add_published(self, published: Sequence[PublishedSeries]) -> None:
+        unit = "Gbps" if self._in_bits else "Mpps"
+        for at, other in enumerate(published):
+            points = []
+            for size, fps in other.frames_per_second().items():
+                value = fps * (size * 8 / 1e9 if self._in_bits else 1e-6)
+                points.append((str(size), value, {"hover": f"{size}: {value:.4g} {unit}\n{other.source}"}))
+            self._add(f"published: {other.name}", Look(MUTED, SYMBOLS[3:0:-1][at % 3], "dot", width=1.2), points)
 
-def _sweep_series(
-    panel: _Sweeping, series: Sequence[SweepSeries], published: Sequence[PublishedSeries]
-) -> Iterator[ChartSeries]:
-    for number, other in enumerate(published):
-        yield _published_curve(panel, other, SYMBOLS[3:0:-1][number % 3])
-    marks = set[str]()
-    for number, one in enumerate(series):
-        colour = SERIES[number % len(SERIES)]
-        curves = [
-            curve
-            for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals)
-            for curve in _goal_curves(panel, one, name, colour)
-        ]
-        marked = set[tuple[float, str]]()  # NDR and PDR lie on each other: one mark says it for both
-        for curve in curves:
-            fresh = [
-                label if (at, label) not in marked else "" for at, label in zip(curve.x, curve.labels, strict=True)
-            ]
-            marked.update(zip(curve.x, curve.labels, strict=True))
-            marks.update(curve.labels)
-            yield replace(curve, labels=fresh)
-        without = sorted({panel.at(o) for o in one.outcomes for goal in o.goals if goal.load_fps is None})
-        if without:
-            yield ChartSeries(f"{one.name}: no result", without, [0.0] * len(without), colour, "x")
-    roof = sorted(
-        (panel.at(outcome), panel.value(outcome.mean_frame_size, outcome.ceiling_fps))
-        for one in series
-        for outcome in one.outcomes
-        if outcome.ceiling_fps is not None
-    )
-    if roof:
-        x, y = zip(*roof, strict=True)
-        yield ChartSeries("rig's own ceiling", x, y, MUTED, "line-ew", 14)
-    yield from (ChartSeries(text, (), (), MUTED) for mark, text in _MARKS.items() if mark in marks)
-
-
-def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> Iterator[ChartSeries]:
-    """A line through numbers, such as frame sizes. Mixes have no line: nothing lies between them."""
-
-    def hover(place: str, outcome: Outcome, goal: GoalOutcome) -> str:
-        shown = goal_figures(outcome, goal.goal.name)
-        return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{shown.note}"
-
-    found = sorted(
-        (
-            (panel.at(outcome), outcome, goal, seen)
-            for outcome in one.outcomes
-            if (goal := outcome.goal(name)) and goal.load_fps is not None and (seen := outcome.figure(name, "pps"))
-        ),
-        key=lambda each: each[0],
-    )
-    strict = name in ZERO_LOSS
-    numbers = [each for each in found if panel.places[each[0]].isdigit()]
-    for members, joined in ((numbers, True), ([each for each in found if each not in numbers], False)):
-        if members:
-            yield ChartSeries(
-                f"{one.name} {name.upper()}",
-                [at for at, _, _, _ in members],
-                [panel.value(outcome.mean_frame_size, seen.value) for _, outcome, _, seen in members],
-                colour,
-                "circle" if strict else "circle-open",
-                5.5 if strict else 6.5,
-                line=("solid" if strict else "dash") if joined else "",
-                width=1.8 if strict else 1.3,
-                labels=[_sweep_mark(outcome, seen) for _, outcome, _, seen in members],
-                hover=[hover(panel.places[at], outcome, goal) for at, outcome, goal, _ in members],
-                links=[goal.confirmation.trial_id if goal.confirmation else None for _, _, goal, _ in members],
-            )
-
-
-def _sweep_limits(panel: _Sweeping, series: Sequence[SweepSeries], verdicts: Verdicts) -> Iterator[ChartSeries]:
-    """The limit of each goal at each place. Curves that have the same limits share one line."""
-    found: dict[_Limits, tuple[str, str]] = {}
-    for number, one in enumerate(series):
-        for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
-            points = sorted(
-                (
-                    panel.at(outcome),
-                    panel.value(outcome.mean_frame_size, fps),
-                    verdict.requirement,
-                    outcome.label[panel.axis],
+    def add_curves(self, curves: Sequence[SweepSeries]) -> None:
+        for at, one in enumerate(curves):
+            colour, marked = SERIES[at % len(SERIES)], set[tuple[str, str]]()
+            for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
+                look = (
+                    Look(colour, "circle", "solid")
+                    if name in ZERO_LOSS
+                    else Look(colour, "circle-open", "dash", 80, 1.3)
                 )
-                for outcome in one.outcomes
-                for verdict in verdicts.get(outcome.labels, ())
-                if verdict.metric == name and (fps := limit_fps(verdict, outcome)) is not None
-            )
-            if points:
-                found.setdefault(tuple(points), (f"limit of {one.name} {name.upper()}", SERIES[number % len(SERIES)]))
-    yield from _limit_lines(found, str.isdigit)
+                points = [point for outcome in one.outcomes for point in self._goal_point(outcome, name, marked)]
+                self._add(f"{one.name} {name.upper()}", look, points)
+            lacking = {o.label[self._axis] for o in one.outcomes for goal in o.goals if goal.load_fps is None}
+            self._add(f"{one.name}: no result", Look(colour, "x"), ((label, 0.0, {}) for label in lacking))
+        roof = [
+            (outcome.label[self._axis], self._value(outcome, outcome.ceiling_fps), {})
+            for one in curves
+            for outcome in one.outcomes
+            if outcome.ceiling_fps is not None
+        ]
+        self._add("rig's own ceiling", Look(MUTED, "bar", size=110), roof)
+
+    def _goal_point(
+        self, outcome: Outcome, name: str, marked: set[tuple[str, str]]
+    ) -> Iterator[tuple[str, float, Row]]:
+        """``marked``: NDR and PDR lie on each other, so one mark says it for both."""
+        goal, seen = outcome.goal(name), outcome.figure(name, "pps")
+        if goal is None or goal.load_fps is None or seen is None:
+            return
+        label, mark, text = outcome.label[self._axis], _sweep_mark(outcome, seen), goal_figures(outcome, name)
+        more = {"hover": f"{label}: {text.mpps} Mpps, {text.gbps} Gbps\n{text.note}"}
+        more |= {"label": mark} if mark and (label, mark) not in marked else {}
+        more |= {"link": f"#{goal.confirmation.trial_id}"} if goal.confirmation else {}
+        marked.add((label, mark))
+        yield label, self._value(outcome, seen.value), more
+
+    def add_line_rate(self, curves: Sequence[SweepSeries]) -> None:
+        rates = {
+            outcome.label[self._axis]: self._value(outcome, outcome.line_rate_fps)
+            for one in curves
+            for outcome in one.outcomes
+            if outcome.line_rate_fps is not None
+        }
+        self._add("theoretical maximum", Look(MUTED, line="dash"), ((label, rate, {}) for label, rate in rates.items()))
+
+    def add_limits(self, curves: Sequence[SweepSeries], verdicts: Verdicts) -> None:
+        """The limit of each goal at each place. Curves that have the same limits share one line."""
+        found: dict[tuple[tuple[str, float, str], ...], tuple[str, str]] = {}
+        for at, one in enumerate(curves):
+            for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
+                points = tuple(
+                    (outcome.label[self._axis], self._value(outcome, fps), verdict.requirement)
+                    for outcome in one.outcomes
+                    for verdict in verdicts.get(outcome.labels, ())
+                    if verdict.metric == name and (fps := limit_fps(verdict, outcome)) is not None
+                )
+                if points:
+                    found.setdefault(points, (f"limit of {one.name} {name.upper()}", SERIES[at % len(SERIES)]))
+        for points, named in found.items():
+            name, look = _limit_look(*named, alone=len(found) == 1)
+            self._add(name, look, ((label, value, {"hover": asked}) for label, value, asked in points))
 
 
-def _limit_lines(found: dict[_Limits, tuple[str, str]], is_number: Callable[[str], object]) -> Iterator[ChartSeries]:
-    """A step at each limit, and a line through those at numbers. ``found``: name and colour of each; one needs none."""
-    for limits, (name, colour) in found.items():
-        shown = (name, colour) if len(found) > 1 else ("limit", LIMIT_COLOUR)
-        numbers = [one for one in limits if is_number(one[3])]
-        for members, joined in ((numbers, True), ([one for one in limits if one not in numbers], False)):
-            if members:
-                x, y, requirements, _ = zip(*members, strict=True)
-                line: Dash | Literal[""] = "dot" if joined else ""
-                yield ChartSeries(shown[0], x, y, shown[1], "line-ew", 14, line=line, width=1.4, hover=requirements)
+def _limit_look(name: str, colour: str, *, alone: bool) -> tuple[str, Look]:
+    """A step at each limit, and a line through those at numbers; one that is alone needs no name."""
+    look = LIMIT._replace(line="dot", width=1.4)
+    return ("limit", look) if alone else (name, look._replace(colour=colour))
 
 
 def _sweep_mark(outcome: Outcome, seen: Figure) -> str:
@@ -429,93 +404,69 @@ def load_mark(seen: Figure) -> str:
     return "≥" if seen.bound in {Bound.AT_LEAST, Bound.BETWEEN} else ""
 
 
-def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> ChartSeries:
-    points = sorted((panel.places.index(str(size)), size, fps) for size, fps in other.frames_per_second().items())
-    values = [panel.value(size, fps) for _, size, fps in points]
-    sizes, unit = [size for _, size, _ in points], "Gbps" if panel.in_bits else "Mpps"
-    return ChartSeries(
-        f"published: {other.name}",
-        [at for at, _, _ in points],
-        values,
-        MUTED,
-        symbol,
-        line="dot",
-        width=1.2,
-        hover=[f"{size}: {value:.4g} {unit}<br>{other.source}" for size, value in zip(sizes, values, strict=True)],
-    )
-
-
 def study_chart(
-    comparisons: Sequence[StudyOutcomes], verdicts: Verdicts = _NO_VERDICTS, names: Sequence[str] = ()
-) -> Chart:
+    comparisons: Sequence[StudyOutcomes], verdicts: Verdicts = _NO_VERDICTS, named: Sequence[str] = ()
+) -> list[View]:
     """The ratio to the baseline with its interval, and the cost. All comparisons have one metric and one label.
 
-    ``verdicts``: limits of the ratio, and of what the second panel shows, are drawn. ``names``: for the legend.
+    ``verdicts``: limits of the ratio, and of what the second panel shows, are drawn. ``named``: for the legend.
     """
     per, main = comparisons[0].per, comparisons[0].main
-    places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
-    # Between two names there is nothing, and no line.
-    joined = all(re.fullmatch(r"\d+(\.\d+)?", place) for place in places)
+    labels = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
+    joined = all(map(_NUMBER.fullmatch, labels))
     if joined:
-        places.sort(key=float)
+        labels.sort(key=float)
     metric = metric_of(main).beside or main
-    heading, unit = metric_of(metric).title, metric_of(metric).unit
-    unit, factor = _SCALES.get(unit, (unit, 1.0))
-
-    def curve(number: int, points: Sequence[_StudyPoint]) -> ChartSeries:
-        labels, y, below, above, marks, hover = zip(*points, strict=True)
-        return ChartSeries(
-            names[number] if names else comparisons[number].name,
-            [places.index(label) for label in labels],
-            y,
-            SERIES[number % len(SERIES)],
-            SYMBOLS[number % len(SYMBOLS)],
-            5,
-            line="solid" if joined else "",
-            width=1.6,
-            below=below,
-            above=above,
-            labels=marks,
-            hover=hover,
-            shift=(number - (len(comparisons) - 1) / 2) * 0.1,  # error bars beside each other, not on each other
-        )
-
-    ratios = [curve(number, _ratio_points(one)) for number, one in enumerate(comparisons)]
-    found = [_metric_points(one, metric, factor) for one in comparisons]
-    values = [curve(number, points) for number, points in enumerate(found) if points]
-    axis = Axis(per, tuple(places))
-    ratios += _study_limits(comparisons, places, verdicts, main, "ratio", 100.0)
-    values += _study_limits(comparisons, places, verdicts, metric, "", factor)
-    baseline = ChartRule(100, "y", MUTED, "dash", width=1)
-    y_titles = "% of the baseline, with its interval", f"{unit}, median with its interval".lstrip(", ")
+    unit, factor = _SCALES.get(metric_of(metric).unit, (metric_of(metric).unit, 1.0))
+    line: Line = "solid" if joined else ""
+    looks = {
+        (named[at] if named else one.name): Look(SERIES[at % len(SERIES)], SYMBOLS[at % len(SYMBOLS)], line)
+        for at, one in enumerate(comparisons)
+    }
+    ratios = [{"series": name} | row for name, one in zip(looks, comparisons, strict=True) for row in _ratio_rows(one)]
+    values = [
+        {"series": name} | row
+        for name, one in zip(looks, comparisons, strict=True)
+        for row in _metric_rows(one, metric, factor)
+    ]
+    asked = [
+        list(_study_limits(comparisons, verdicts, *which)) for which in ((main, "ratio", 100.0), (metric, "", factor))
+    ]
     # Differences are the point: from 0 they are seen only where they are large.
-    small = all(min(low, default=100) > _SMALL for low in ([*one.y] for one in ratios))
-    left = Panel(ratio_title(comparisons), axis, Axis(y_titles[0], from_zero=not small), ratios, (baseline,))
-    return Chart((left, Panel(heading, axis, Axis(y_titles[1], from_zero=True), values)), 4.4)
+    small = all(row["y"] > _SMALL for rows in (ratios, *(rows for rows, _ in asked[0])) for row in rows)
+    x, below = names("x", per, labels), f"{unit}, median with its interval".lstrip(", ")
+    y = number("y", "% of the baseline, with its interval", zero=not small), number("y", below, zero=True)
+    side_by_side = "series" if len(comparisons) > 1 else ""
+    baseline = rules(y[0], [(100, "", Look(MUTED, line="dash", width=1))])
+    left = (
+        baseline,
+        *(series(x, y[0], *limits) for limits in asked[0]),
+        series(x, y[0], ratios, looks, offset=side_by_side),
+    )
+    right = (*(series(x, y[1], *limits) for limits in asked[1]), series(x, y[1], values, looks, offset=side_by_side))
+    return [panel(ratio_title(comparisons), *left), panel(metric_of(metric).title, *right)]
 
 
 def _study_limits(
-    comparisons: Sequence[StudyOutcomes],
-    places: Sequence[str],
-    verdicts: Verdicts,
-    metric: str,
-    unit: str,
-    factor: float,
-) -> Iterator[ChartSeries]:
+    comparisons: Sequence[StudyOutcomes], verdicts: Verdicts, metric: str, unit: str, factor: float
+) -> Iterator[tuple[list[Row], dict[str, Look]]]:
     """Limits of a metric; ``unit`` "ratio": of its ratio to the study's baseline, else of the metric itself."""
-    found: dict[_Limits, tuple[str, str]] = {}
-    for number, one in enumerate(comparisons):
+    found: dict[tuple[tuple[str, float, str], ...], tuple[str, str]] = {}
+    for at, one in enumerate(comparisons):
         baseline = f"{{{one.per}: {one.outcomes[0].label[one.per]}}}"
-        points = [
-            (places.index(at := outcome.label[one.per]), verdict.limit * factor, verdict.requirement, at)
+        points = tuple(
+            (outcome.label[one.per], verdict.limit * factor, verdict.requirement)
             for outcome in one.outcomes
             for verdict in verdicts.get(outcome.labels, ())
             if verdict.metric == metric and verdict.limit is not None
             if (verdict.requirement.endswith(f" of {baseline}") if unit == "ratio" else verdict.unit != "ratio")
-        ]
+        )
         if points:
-            found.setdefault(tuple(sorted(points)), (f"limit of {one.name}", SERIES[number % len(SERIES)]))
-    yield from _limit_lines(found, partial(re.fullmatch, r"\d+(\.\d+)?"))
+            found.setdefault(points, (f"limit of {one.name}", SERIES[at % len(SERIES)]))
+    for points, named in found.items():
+        name, look = _limit_look(*named, alone=len(found) == 1)
+        rows = [{"series": name, "x": label, "y": limit, "hover": asked} for label, limit, asked in points]
+        yield [row if _NUMBER.fullmatch(row["x"]) else row | {"alone": True} for row in rows], {name: look}
 
 
 def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
@@ -524,24 +475,22 @@ def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
     return f"Ratio to {per} {baselines.pop()}" if len(baselines) == 1 else "Ratio to the baseline of each"
 
 
-def _ratio_points(comparison: StudyOutcomes) -> list[_StudyPoint]:
+def _ratio_rows(comparison: StudyOutcomes) -> Iterator[Row]:
     first = comparison.outcomes[0].label[comparison.per]
-    points: list[_StudyPoint] = [(first, 100.0, 0.0, 0.0, "", f"{first}: the baseline")]
+    yield {"x": first, "y": 100.0, "low": 100.0, "high": 100.0, "hover": f"{first}: the baseline"}
     for outcome in comparison.outcomes[1:]:
         ratio = outcome.relative(comparison.main)
         if ratio is not None:
-            at = outcome.label[comparison.per]
-            text = f"{at}: {ratio_text(ratio)} ({interval_text(ratio)})"
-            points.append((at, ratio.ratio * 100, *whiskers(ratio), open_mark(ratio), text))
-    return points
+            label, value = outcome.label[comparison.per], ratio.ratio * 100
+            below, above = whiskers(ratio)
+            ends = {"low": value - below, "high": value + above, "label": open_mark(ratio)}
+            yield {"x": label, "y": value, **ends, "hover": f"{label}: {ratio_text(ratio)} ({interval_text(ratio)})"}
 
 
-def _metric_points(comparison: StudyOutcomes, metric: str, factor: float) -> list[_StudyPoint]:
-    points: list[_StudyPoint] = []
+def _metric_rows(comparison: StudyOutcomes, metric: str, factor: float) -> Iterator[Row]:
     for outcome in comparison.outcomes:
         samples = outcome.sampled(metric)
         if samples is not None:
-            at, middle, ends = outcome.label[comparison.per], samples.median, median_interval(samples.values)
-            reach = (middle - ends.low) * factor, (ends.high - middle) * factor
-            points.append((at, middle * factor, *reach, "", f"{at}: {median_text(samples)}"))
-    return points
+            label, ends = outcome.label[comparison.per], median_interval(samples.values)
+            row = {"x": label, "y": samples.median * factor, "low": ends.low * factor, "high": ends.high * factor}
+            yield row | {"hover": f"{label}: {median_text(samples)}"}

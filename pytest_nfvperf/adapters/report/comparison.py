@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from pytest_nfvperf.adapters.report.chart import (
     MUTED,
     ORANGE,
     VERMILION,
-    Axis,
-    Chart,
-    ChartBand,
-    ChartRule,
-    ChartSeries,
-    Panel,
+    Look,
+    Row,
+    View,
+    bands,
+    names,
+    number,
+    panel,
+    rules,
+    series,
 )
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
@@ -44,6 +47,8 @@ _STYLES = {
 WORD_CLASSES = {word: css for word, (_, css) in _STYLES.items()}
 
 _COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
+_BLOCK, _NOISE = "one block of fresh builds", "baseline over its second build, by block"
+_FLOOR = "noise floor: a ratio within it does not count"
 _LEAST_REACH = 0.04
 """Least reach of the axis to either side of 1: smaller differences must look small."""
 
@@ -227,7 +232,7 @@ def _table(rows: Sequence[ComparisonRow], width: int | None) -> list[RenderableT
     return table(columns, cells, width, once=True)
 
 
-def comparison_chart(compared: ComparedRun) -> Chart | None:
+def comparison_chart(compared: ComparedRun) -> list[View] | None:
     """Ratios of the deciding metric, one line each, the first test on top; None if there are none."""
     several = len(compared.comparing.sides) > 2  # one besides the baseline is in the heading
     lines = [
@@ -242,58 +247,43 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     if len(lines) > MOST_TESTS:
         title += f": the {MOST_TESTS} of {len(lines):,} that differ most"
         lines = sorted(lines, key=lambda line: (line[1].word is Word.SAME, -abs(line[2] - 1)))[:MOST_TESTS]
-    lines.reverse()
-    seen = {metric.word for _, metric, _ in lines}
-    series = [ChartSeries(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items() if word in seen]
-    for y, (name, metric, ratio) in enumerate(lines):
-        colour, blocks, noise = _COLOURS[metric.word], metric.block_ratios, metric.noise_ratios
-        low, high = metric.low or ratio, metric.high or ratio
-        below, above = [ratio - low], [high - ratio]
-        series += [
-            *_noise_floor(metric, y + 0.28),
-            ChartSeries("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5, hover=_hover(noise, "second build")),
-            ChartSeries("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6, hover=_hover(blocks, name)),
-            ChartSeries(
-                str(metric.word),
-                [ratio],
-                [y],
-                colour,
-                "circle",
-                5,
-                below=below,
-                above=above,
-                across=True,
-                hover=[f"{name}: {ratio:.3f} ({low:.3f} .. {high:.3f})"],
-            ),
-        ]
-    series.append(ChartSeries("one block of fresh builds", (), (), MUTED, "circle-open", 2.6))
-    series.append(ChartSeries("baseline over its second build, by block", (), (), MUTED, "line-ns", 5))
     # From the lowest end of all intervals and noise floors to the highest; single blocks may lie outside.
     ends = [end for _, metric, ratio in lines for end in (metric.low, metric.high, ratio) if end is not None]
     ends += [end for _, metric, _ in lines if (floor := metric.noise_floor) for end in (1 / (1 + floor), 1 + floor)]
     low, high = min([*ends, 1 - _LEAST_REACH]), max([*ends, 1 + _LEAST_REACH])
     spare, margin = (high - low) * 0.06, compared.comparing.margin
-    panel = Panel(
-        title,
-        Axis("ratio (better to the right)", reach=(low - spare, high + spare)),
-        Axis(places=tuple(name for name, _, _ in lines)),
-        series,
-        [ChartRule(1, "x", MUTED, width=1)],
-        [ChartBand(1 - margin, 1 + margin, "x", GREEN, f"margin of {margin:.0%}", 0.12)],
-    )
-    widest = max(len(name) for name, _, _ in lines)
-    return Chart((panel,), 1.8 + 0.3 * len(lines), left=min(4.2, 0.5 + 0.08 * widest))
+    rows = [row for line in lines for row in _rows_of_line(*line) if low - spare <= row["x"] <= high + spare]
+    drawn = {row["series"] for row in rows}
+    looks = {str(word): Look(colour, "circle") for word, colour in _COLOURS.items()}
+    looks |= {_BLOCK: Look(MUTED, "circle-open", size=20), _NOISE: Look(MUTED, "tick", size=40)}
+    looks |= {_FLOOR: Look(MUTED, "tick", size=40)}
+    x = number("x", "ratio (better to the right)", reach=(low - spare, high + spare))
+    y = names("y", "", list(dict.fromkeys(name for name, _, _ in lines)))
+    behind = bands(x, [(1 - margin, 1 + margin)], GREEN, f"margin of {margin:.0%}", 0.12)
+    one = rules(x, [(1, "", Look(MUTED, line="solid", width=1))])
+    ratios = series(x, y, rows, {name: look for name, look in looks.items() if name in drawn}, offset="row")
+    return [panel(title, behind, one, ratios, height=60 + 44 * len(y["scale"]["domain"]))]
 
 
-def _noise_floor(metric: MetricComparison, y: float) -> list[ChartSeries]:
-    if metric.noise_floor is None:
-        return []
-    name, below = "noise floor: a ratio within it does not count", [1 - 1 / (1 + metric.noise_floor)]
-    return [ChartSeries(name, [1], [y], MUTED, "line-ns", 5, below=below, above=[metric.noise_floor], across=True)]
-
-
-def _hover(ratios: Sequence[float], name: str) -> list[str]:
-    return [f"{name}, block {number}: {ratio:.3f}" for number, ratio in enumerate(ratios, 1)]
+def _rows_of_line(name: str, metric: MetricComparison, ratio: float) -> Iterator[Row]:
+    """One below the other: noise, the ratio, single blocks."""
+    low, high = metric.low or ratio, metric.high or ratio
+    if floor := metric.noise_floor:
+        yield {
+            "series": _FLOOR,
+            "x": 1,
+            "y": name,
+            "row": 0,
+            "low": 1 / (1 + floor),
+            "high": 1 + floor,
+            "hover": _FLOOR,
+        }
+    for at, noise in enumerate(metric.noise_ratios, 1):
+        yield {"series": _NOISE, "x": noise, "y": name, "row": 0, "hover": f"second build, block {at}: {noise:.3f}"}
+    hover = f"{name}: {ratio:.3f} ({low:.3f} .. {high:.3f})"
+    yield {"series": str(metric.word), "x": ratio, "y": name, "row": 1, "low": low, "high": high, "hover": hover}
+    for at, block in enumerate(metric.block_ratios, 1):
+        yield {"series": _BLOCK, "x": block, "y": name, "row": 2, "hover": f"{name}, block {at}: {block:.3f}"}
 
 
 def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, Any]:

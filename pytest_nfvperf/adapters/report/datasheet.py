@@ -10,19 +10,19 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures
-from pytest_nfvperf.adapters.report.chart import MUTED, SERIES, SYMBOLS, Axis, Chart, ChartSeries, Dash, Panel
-from pytest_nfvperf.adapters.report.charts import Sweep, find_sweeps, sweep_chart
+from pytest_nfvperf.adapters.report.chart import SERIES, SYMBOLS, Look, View, names, number, panel, series
+from pytest_nfvperf.adapters.report.charts import find_sweeps, sweep_chart
 from pytest_nfvperf.adapters.report.figures import bound_mark
 from pytest_nfvperf.adapters.report.html import head_style
 from pytest_nfvperf.adapters.report.load_charts import loss_chart
-from pytest_nfvperf.adapters.report.page_charts import ChartFolder
+from pytest_nfvperf.adapters.report.picture import inline
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
 from pytest_nfvperf.adapters.report.subjects import name_of_test, title
 from pytest_nfvperf.adapters.report.templating import environment, style
@@ -75,31 +75,26 @@ class DatasheetSection:
     note: str = ""
     graphs: list[Markup] = field(default_factory=list)
 
-    def add_by_frame_size(
-        self, charts: ChartFolder, heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]
-    ) -> None:
+    def add_by_frame_size(self, heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]) -> None:
         """One graph for each six subjects; none for those that have one frame size only."""
         shown = [(name, points) for name, points in curves.items() if len(points) > 1]
         parts = [shown[first : first + len(SERIES)] for first in range(0, len(shown), len(SERIES))]
-        for number, part in enumerate(parts[:_MOST_GRAPHS]):
-            chart = _by_frame_size(heading, unit, part)
-            self.graphs.append(charts.still(chart, f"{heading} {number}", heading))
+        self.graphs += [inline([_by_frame_size(heading, unit, part)], heading) for part in parts[:_MOST_GRAPHS]]
         self.note += _in_table_only(len(parts) - _MOST_GRAPHS, "graph")
 
 
-def _by_frame_size(heading: str, unit: str, curves: Sequence[tuple[str, Mapping[str, float]]]) -> Chart:
+def _by_frame_size(heading: str, unit: str, curves: Sequence[tuple[str, Mapping[str, float]]]) -> View:
     sizes = {size for _, points in curves for size in points}
     places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
-    series = []
-    for number, (name, points) in enumerate(curves):
-        for joined in (True, False):  # nothing lies between mixes
-            x = [at for at, place in enumerate(places) if place in points and place.isdigit() is joined]
-            y = [points[places[at]] for at in x]
-            look: tuple[str, Dash | Literal[""]] = (SYMBOLS[number], "solid" if joined else "")
-            if x:
-                series.append(ChartSeries(name, x, y, SERIES[number], look[0], line=look[1]))
-    axes = (Axis("frame size, bytes with FCS", tuple(places)), Axis(unit, from_zero=True))
-    return Chart((Panel(heading, *axes, series),), 3.4)
+    looks = {name: Look(SERIES[at], SYMBOLS[at], "solid") for at, (name, _) in enumerate(curves)}
+    rows = [
+        {"series": name, "x": place, "y": points[place]} | ({} if place.isdigit() else {"alone": True})
+        for name, points in curves
+        for place in places
+        if place in points
+    ]
+    x, y = names("x", "frame size, bytes with FCS", places), number("y", unit, zero=True)
+    return panel(heading, series(x, y, rows, looks))
 
 
 def render_datasheet(run: RunEvidence, path: Path) -> Path:
@@ -111,7 +106,6 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
     if several:  # a title leaves the suite out: rows of two suites would read alike
         named = [tuple(_named_by_suite(outcome.label).items()) for outcome, _ in measured]
         measured = [(replace(one, labels=labels), of_it) for (one, of_it), labels in zip(measured, named, strict=True)]
-    charts = ChartFolder(None)
     data, conclusion = run.run, conclude(run)
     context = {
         "title": f"Datasheet: {'DUT not started' if data is None or data.dut is None else versions_text(data.dut)}",
@@ -124,10 +118,10 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
         "conditions": [] if data is None else [*facts(run, data), *_conditions(data.fingerprint)],
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "sections": [
-            _throughput(measured, charts),
-            _latency(measured, charts),
-            _loss(measured, charts),
-            _back_to_back(measured, charts),
+            _throughput(measured),
+            _latency(measured),
+            _loss(measured),
+            _back_to_back(measured),
             *_classes(measured),
         ],
         "limits": _limits(run.tests.values(), _named_by_suite if several else dict),
@@ -180,7 +174,7 @@ def _what(outcome: Outcome) -> tuple[str, str]:
     return title(labels) or MISSING, outcome.label.get("frame_size", MISSING)
 
 
-def _throughput(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+def _throughput(measured: Sequence[_Measured]) -> DatasheetSection:
     rows: list[_Row] = []
     for outcome, verdicts in measured:
         if outcome.goals:
@@ -206,33 +200,14 @@ def _throughput(measured: Sequence[_Measured], charts: ChartFolder) -> Datasheet
     )
     verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
     sweeps = find_sweeps([outcome for outcome, _ in measured])
-    for number, sweep in enumerate(sweeps[:_MOST_GRAPHS]):
-        beside = sweep_chart(sweep.series, axis=sweep.axis, verdicts=verdicts_on)
-        made.graphs.append(charts.still(_with_line_rate(beside, sweep), f"throughput {number}", "Throughput"))
+    for sweep in sweeps[:_MOST_GRAPHS]:
+        drawn = sweep_chart(sweep.series, axis=sweep.axis, verdicts=verdicts_on, line_rate=True)
+        made.graphs.append(inline(drawn, "Throughput"))
     made.note += _in_table_only(len(sweeps) - len(made.graphs), "graph")
     return made
 
 
-def _with_line_rate(chart: Chart, sweep: Sweep) -> Chart:
-    """RFC 2544 section 26.1 wants the theoretical rate beside the measured one."""
-    places = [name.replace(",", "") for name in chart.panels[0].x.places]
-    rates = {
-        places.index(outcome.label[sweep.axis]): (outcome.line_rate_fps, outcome.bits_per_second(outcome.line_rate_fps))
-        for one in sweep.series
-        for outcome in one.outcomes
-        if outcome.line_rate_fps is not None and outcome.label[sweep.axis] in places
-    }
-    if not rates:
-        return chart
-    panels = []
-    for at, (panel, factor) in enumerate(zip(chart.panels, (1e-6, 1e-9), strict=True)):
-        x = sorted(rates)
-        line = ChartSeries("theoretical maximum", x, [rates[each][at] * factor for each in x], MUTED, line="dash")
-        panels.append(replace(panel, series=[*panel.series, line]))
-    return replace(chart, panels=panels)
-
-
-def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+def _latency(measured: Sequence[_Measured]) -> DatasheetSection:
     rows: list[_Row] = []
     curves: dict[str, dict[str, float]] = {}
     for outcome, _ in measured:
@@ -254,11 +229,11 @@ def _latency(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSec
     head = ("what", "frame", "at", "load", "min", "p50", "p90", "p99", "p99.9", "max", "samples")
     made = DatasheetSection("26.2 Latency", head, rows, "No test measured the latency in this run.", text=3)
     made.note = f"Latency {latency_origin(outcome.label.get('engine') for outcome, _ in measured)}."
-    made.add_by_frame_size(charts, "Latency at half of the PDR, or the middle load", "latency, us", curves)
+    made.add_by_frame_size("Latency at half of the PDR, or the middle load", "latency, us", curves)
     return made
 
 
-def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+def _loss(measured: Sequence[_Measured]) -> DatasheetSection:
     rows: list[_Row] = []
     graphs: list[Markup] = []
     curves = 0
@@ -274,9 +249,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
         curves += (is_curve := len({point.load_fps for point in held}) > 1)
         if is_curve and len(graphs) < _MOST_GRAPHS:
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
-            chart = loss_chart(held, outcome.classes, verdicts)
-            named = replace(chart, panels=[replace(panel, title=name) for panel in chart.panels])
-            graphs.append(charts.still(named, name, name))
+            graphs.append(inline(loss_chart(held, outcome.classes, verdicts, name), name))
     head = ("what", "frame", "load", "of the maximum", "frame loss")
     made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss in this run.")
     made.note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
@@ -285,7 +258,7 @@ def _loss(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSectio
     return made
 
 
-def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> DatasheetSection:
+def _back_to_back(measured: Sequence[_Measured]) -> DatasheetSection:
     rows: list[_Row] = []
     curves: dict[str, dict[str, float]] = {}
     for outcome, _ in measured:
@@ -312,7 +285,7 @@ def _back_to_back(measured: Sequence[_Measured], charts: ChartFolder) -> Datashe
     lacking = "No test measured back-to-back frames in this run."
     made = DatasheetSection("26.4 Back-to-back frames (RFC 9004)", head, rows, lacking)
     made.note = "“≥”: even the longest burst lost nothing, or the rig disturbed longer ones."
-    made.add_by_frame_size(charts, "Back-to-back frames", "frames", curves)
+    made.add_by_frame_size("Back-to-back frames", "frames", curves)
     return made
 
 

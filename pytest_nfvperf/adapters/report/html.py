@@ -1,16 +1,15 @@
 """One self-contained HTML page of a run, in three depths: the verdict, a section a suite, the evidence.
 
-It needs no server and no network. Charts are interactive where scripts run, and pictures elsewhere. ``render_report``
-goes from the evidence to the file; the functions that it calls follow in the order of the calls.
+It needs no server and no network; the browser draws the charts. ``render_report`` goes from the evidence to the file;
+the functions that it calls follow in the order of the calls.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures, page_charts, studies
-from pytest_nfvperf.adapters.report.chart import GET_CHARTS
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Verdicts, find_sweeps, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
-from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
+from pytest_nfvperf.adapters.report.page_charts import PageCharts
+from pytest_nfvperf.adapters.report.picture import can_draw
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened
 from pytest_nfvperf.adapters.report.studies import (
@@ -51,7 +50,7 @@ MOST_UNPACKED_TRIALS = 2_000
 """If a run has more trials, each test's part of the page is packed until somebody opens it."""
 
 MOST_PICTURED_TESTS = 60
-"""If a run has more tests, only the browser draws interactive charts: a picture takes a quarter second."""
+"""If a run has more tests, only its topologies get files: a picture takes 0.04 s."""
 
 _MOST_OPEN_TOPOLOGIES = 4
 """If there are more topologies, all are folded."""
@@ -92,31 +91,26 @@ def render_report(
     published: Sequence[PublishedSeries] = (),
     *,
     relations: Sequence[PublishedRelation] = (),
-    png: bool = True,
+    pictures: bool = False,
     site: str = "",
-    time_for_charts: Callable[[], bool] = lambda: True,
-    note: NoteFault = raise_fault,
 ) -> Path:
-    """Write ``report.html`` into ``out_dir``, and each chart as PNG into ``out_dir/charts``.
+    """Write ``report.html`` into ``out_dir``.
 
     Args:
         run: from ``read_run``.
         out_dir: made when missing.
         published: figures to show beside the sweeps they belong to.
         relations: published ones, to show in the suites that they stand beside.
-        png: also write the charts as PNG files, which takes about as long as the page.
+        pictures: also write the charts as SVG and PNG files into ``out_dir/charts``, if vl-convert is installed. It
+            takes as long as the page.
         site: relative address of the folder of a site of many runs, ending in "/": the page links to its index and its
-            history, and takes plotly.js from there.
-        time_for_charts: asked before each; if it says no, the page says that charts are missing.
-        note: called for each chart that cannot be made; by default the first of them raises.
+            history, and takes Vega from there.
 
     Returns:
         The page's path.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    pictures = len(run.tests) <= MOST_PICTURED_TESTS
-    charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts, pictures=pictures, note=note)
-    conclusion = conclude(run)
+    charts, conclusion = PageCharts(), conclude(run)
     suites = _suite_pages(run, conclusion, charts)
     for suite in suites:
         _compare_within(suite, published, relations, charts)
@@ -126,6 +120,8 @@ def render_report(
     context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
     page = out_dir / "report.html"
     write_whole(page, made.get_template("report.html").render(context))
+    if pictures and can_draw():
+        charts.write_pictures(out_dir / "charts", of_charts=len(run.tests) <= MOST_PICTURED_TESTS)
     return page
 
 
@@ -153,7 +149,7 @@ class SuitePage:
         return f"{counted}took {format_seconds(took)}"
 
 
-def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> list[SuitePage]:
+def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: PageCharts) -> list[SuitePage]:
     suites: dict[str, SuitePage] = {}
     listed: set[str] = set()
     shown = [test for test in run.tests.values() if test.node_id or test.outcomes or test.errors]
@@ -169,7 +165,7 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolde
 
 
 def _compare_within(
-    suite: SuitePage, published: Sequence[PublishedSeries], relations: Sequence[PublishedRelation], charts: ChartFolder
+    suite: SuitePage, published: Sequence[PublishedSeries], relations: Sequence[PublishedRelation], charts: PageCharts
 ) -> None:
     """Add what the tests of a suite show together: sweeps, studies, and what others published."""
     outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
@@ -205,13 +201,12 @@ def _compare_within(
             for line in (*notes, *notes_below(part)):
                 chart += Markup('<figcaption class="soft small">{}</figcaption>').format(line)
             suite.sweeps.append((title, chart))
-    suite.sweeps = [(title, chart) for title, chart in suite.sweeps if chart]
     of_it = [one for one in relations if one.suite == suite.name]
     suite.relations += zip(subjects_of(of_it), of_it, strict=True)
 
 
 def _context(
-    run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage], charts: ChartFolder
+    run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage], charts: PageCharts
 ) -> dict[str, Any]:
     """What the templates show, and the modules and functions that they call."""
     pages = [page for suite in suites for page in suite.tests]
@@ -250,7 +245,6 @@ def _context(
         "figures": figures,
         "studies": studies,
         "browser": page_charts,
-        "get_charts": "" if charts.can_draw else f"{GET_CHARTS}, then nfvperf report {run.path}",
         "name_of_test": name_of_test,
         "per_direction": figures.PER_DIRECTION,
         "latency_origin": latency_origin,
@@ -311,7 +305,7 @@ def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
     return [judged[at] for *_, at in sorted(shown)[:_MOST_CLOSE]]
 
 
-def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> dict[str, Any] | None:
+def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: PageCharts) -> dict[str, Any] | None:
     compared = compared_run(run, conclusion)
     if compared is None:
         return None
@@ -344,7 +338,7 @@ class TopologyPage:
     tests: list[TestPage] = field(default_factory=list)
 
 
-def _topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[TopologyPage]:
+def _topology_pages(tests: Sequence[TestPage], charts: PageCharts) -> list[TopologyPage]:
     """Draw each topology once, in the order of deployment, and list the tests that deployed it."""
     pages: list[TopologyPage] = []
     for test in tests:
@@ -355,7 +349,7 @@ def _topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topo
             if page is None:
                 number = len(pages) + 1
                 name = f"topology {number} {deployed.topology.name}"
-                image = charts.draw(partial(topology_chart, deployed), name, f"Topology {title}")
+                image = charts.add_drawing(topology_chart(deployed, title), name)
                 page = TopologyPage(f"topology-{number}", deployed, title, topology_drawing(deployed), image)
                 pages.append(page)
             page.tests.append(test)

@@ -9,16 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_nfvperf.adapters.report.chart import (
     BLUE,
     GREEN,
-    LIMIT_COLOUR,
+    LIMIT,
     MUTED,
     SERIES,
     VERMILION,
-    Axis,
-    Chart,
-    ChartBand,
-    ChartRule,
-    ChartSeries,
-    Panel,
+    Line,
+    Look,
+    Row,
+    View,
+    bands,
+    number,
+    panel,
+    rules,
+    series,
 )
 from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.outcome import ClassOutcome, LossPoint
@@ -29,36 +32,36 @@ from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 
-_PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 _OF_ANOTHER = re.compile(r" of (\{|baseline)")
 """In a requirement that is about the ratio to another figure."""
+_PERCENT = "format(100 - 100 / datum.value, '.7~g') + ' %'"
+_LOAD = "load, Mpps per direction"
 _TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 
 
-def latency_chart(curves: Sequence[tuple[str, Histogram]], verdicts: Sequence[Verdict] = ()) -> Chart:
+def latency_chart(curves: Sequence[tuple[str, Histogram]], verdicts: Sequence[Verdict] = ()) -> list[View]:
     """Latency in us against percentile, each further nine as wide as the last (HdrHistogram's plot).
 
     Args:
         curves: (name of the load, latency from the scheduled send time), light load first; none is empty.
         verdicts: their limits are marked.
     """
-    shown = [(name, coarse_histogram(histogram)) for name, histogram in curves]
+    shown = [(f"{name} ({histogram.total:,} samples)", coarse_histogram(histogram)) for name, histogram in curves]
     most = max(*(histogram.total for _, histogram in shown), 10)  # a single sample is all percentiles
-    ticks = [(1 / (1 - share / 100), f"{share:g} %") for share in _PERCENTILES if 1 / (1 - share / 100) <= most]
     limits = list(_latency_limits(verdicts, most))
-    allowed = [us * 1e3 for series in limits for us in series.y]
-    low, high = min(one.min_ns for _, one in shown), max(*(one.max_ns for _, one in shown), *allowed, 0)
+    low = min(one.min_ns for _, one in shown)
+    high = max(*(one.max_ns for _, one in shown), *(row["y"] * 1e3 for row in limits), 0)
     wide = high > 20 * max(low, 1)
-    panel = Panel(
-        "Latency by percentile",
-        Axis("percentile", log=True, ticks=tuple(ticks), reach=(1, most)),
-        Axis("latency, us", log=wide, from_zero=not wide),
-        [*(_percentiles(name, one, colour) for (name, one), colour in zip(shown, SERIES, strict=False)), *limits],
-    )
-    return Chart((panel,), 3.9)
+    ticks = {"values": [1, 2, *(10**nines for nines in range(1, 7) if 10**nines <= most)], "labelExpr": _PERCENT}
+    x = number("x", "percentile", log=True, reach=(1, most), **ticks)
+    y = number("y", "latency, us", log=wide, zero=not wide)
+    looks = {name: Look(colour, line="solid") for (name, _), colour in zip(shown, SERIES, strict=False)}
+    rows = [row for name, histogram in shown for row in _percentiles(name, histogram) if name in looks]
+    steps = series(x, y, rows, looks, steps=True)
+    return [panel("Latency by percentile", series(x, y, limits, {"limit": LIMIT}), steps)]
 
 
-def _latency_limits(verdicts: Sequence[Verdict], most: float) -> Iterator[ChartSeries]:
+def _latency_limits(verdicts: Sequence[Verdict], most: float) -> Iterator[Row]:
     """A mark at the percentile that each limit is about. ``most``: where the curves end."""
     marks: dict[tuple[float, float], str] = {}
     for verdict in verdicts:
@@ -69,17 +72,16 @@ def _latency_limits(verdicts: Sequence[Verdict], most: float) -> Iterator[ChartS
         # A share of another figure has the unit "ratio", and no place here.
         if at is not None and at <= most and verdict.limit is not None and verdict.unit == "ns":
             marks.setdefault((at, verdict.limit / 1e3), verdict.requirement)
-    yield from _limit_marks(marks)
+    yield from _limit_rows(marks)
 
 
-def _limit_marks(requirements: Mapping[tuple[float, float], str]) -> Iterator[ChartSeries]:
+def _limit_rows(requirements: Mapping[tuple[float, float], str]) -> Iterator[Row]:
     """``requirements``: by the place of the limit, (x, y)."""
-    if requirements:
-        x, y = zip(*requirements, strict=True)
-        yield ChartSeries("limit", x, y, LIMIT_COLOUR, "line-ew", 14, hover=list(requirements.values()))
+    for (x, y), requirement in requirements.items():
+        yield {"series": "limit", "x": x, "y": y, "hover": requirement}
 
 
-def _percentiles(name: str, histogram: Histogram, colour: str) -> ChartSeries:
+def _percentiles(name: str, histogram: Histogram) -> Iterator[Row]:
     """A step for each bucket; the last ends at the largest sample."""
     total, below = histogram.total, 0
     steps = [(1.0, histogram.min_ns)]
@@ -87,63 +89,46 @@ def _percentiles(name: str, histogram: Histogram, colour: str) -> ChartSeries:
         steps.append((total / (total - below), min(value, histogram.max_ns)))
         below += count
     steps.append((float(total), histogram.max_ns))
-    return ChartSeries(
-        f"{name} ({total:,} samples)",
-        [float(f"{x:.5g}") for x, _ in steps],
-        [ns / 1e3 for _, ns in steps],
-        colour,
-        line="solid",
-        steps=True,
-        hover=[f"{100 - 100 / x:.6g} % within {format_ns(ns)}" for x, ns in steps],
-    )
+    for x, ns in steps:
+        hover = f"{name}\n{100 - 100 / x:.6g} % within {format_ns(ns)}"
+        yield {"series": name, "x": float(f"{x:.5g}"), "y": ns / 1e3, "hover": hover}
 
 
 def loss_chart(
-    points: Sequence[LossPoint], classes: Sequence[ClassOutcome] = (), verdicts: Sequence[Verdict] = ()
-) -> Chart:
+    points: Sequence[LossPoint],
+    classes: Sequence[ClassOutcome] = (),
+    verdicts: Sequence[Verdict] = (),
+    title: str = "Frame loss against load",
+) -> list[View]:
     """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green.
 
     Args:
         points: at least one, of loads that were offered.
         classes: of a mix, each a line of its own against the load of all.
         verdicts: their limits are marked at the loads that they are about.
+        title: of the panel.
     """
     rising = sorted(points, key=lambda point: point.load_fps)
-    lost = [(point, point.loss_ratio) for point in rising]
-    x, y = [point.load_fps / 1e6 for point in rising], [ratio * 100 for _, ratio in lost]
-    series = [ChartSeries("frame loss", x, y, BLUE, line="solid")]
-    for name, colour, here in (
-        ("no loss", GREEN, [each for each in lost if each[1] <= 0]),
-        ("loss", VERMILION, [each for each in lost if each[1] > 0]),
-    ):
-        series.append(
-            ChartSeries(
-                name,
-                [point.load_fps / 1e6 for point, _ in here],
-                [ratio * 100 for _, ratio in here],
-                colour,
-                "circle",
-                labels=[f"{ratio * 100:.3g} %" for _, ratio in here],
-                hover=[f"{format_ratio(ratio)} lost at {format_fps(point.load_fps)}" for point, ratio in here],
-                links=[point.trial_id for point, _ in here],
-            )
-        )
+    looks = {
+        "frame loss": Look(BLUE, line="solid"),
+        "no loss": Look(GREEN, "circle"),
+        "loss": Look(VERMILION, "circle"),
+    }
+    rows: list[Row] = []
+    for point in rising:
+        ratio = point.loss_ratio
+        place = {"x": point.load_fps / 1e6, "y": ratio * 100}
+        hover = f"{format_ratio(ratio)} lost at {format_fps(point.load_fps)}"
+        mark = {"series": "loss" if ratio > 0 else "no loss", "label": f"{ratio * 100:.3g} %"}
+        rows += [{"series": "frame loss"} | place, mark | place | {"hover": hover, "link": f"#{point.trial_id}"}]
     loads = {load_in_fps(point.load_fps): point.load_fps for point in rising}
     for each, colour in zip(classes, itertools.cycle(SERIES), strict=False):
+        looks[name := f"class {each.name}"] = Look(colour, "circle", "dash")
         of_it = [(loads[loss.at], loss) for loss in each.losses if loss.at in loads and loss.offered_frames]
-        of_it.sort(key=lambda pair: pair[0])
-        series.append(
-            ChartSeries(
-                f"class {each.name}",
-                [load / 1e6 for load, _ in of_it],
-                [loss.lost_frames / loss.offered_frames * 100 for _, loss in of_it],
-                colour,
-                "circle",
-                line="dash",
-                hover=[f"{loss.lost_frames:,} of {loss.offered_frames:,} lost" for _, loss in of_it],
-                links=[loss.trial_id for _, loss in of_it],
-            )
-        )
+        for load, loss in sorted(of_it, key=lambda pair: pair[0]):
+            place = {"x": load / 1e6, "y": loss.lost_frames / loss.offered_frames * 100}
+            hover = f"{name}: {loss.lost_frames:,} of {loss.offered_frames:,} lost"
+            rows.append({"series": name} | place | {"hover": hover, "link": f"#{loss.trial_id}"})
     at = {point.trial_id: point.load_fps / 1e6 for point in rising}
     limits = {
         (at[trial], verdict.limit * 100): verdict.requirement
@@ -152,12 +137,13 @@ def loss_chart(
         for trial in verdict.evidence
         if trial in at
     }
-    series += _limit_marks(limits)
-    axes = (Axis("load, Mpps per direction"), Axis("loss, %", from_zero=True))
-    return Chart((Panel("Frame loss against load", *axes, [one for one in series if one.x]),), 3.6)
+    x, y = number("x", _LOAD), number("y", "loss, %", zero=True)
+    drawn = {row["series"] for row in rows}
+    shown = {name: look for name, look in looks.items() if name in drawn}
+    return [panel(title, series(x, y, list(_limit_rows(limits)), {"limit": LIMIT}), series(x, y, rows, shown))]
 
 
-def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> Chart | None:
+def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
     """A soak over time, a panel a figure, as S1's figures 3 to 10 show it.
 
     Grey bands are intervals that the rig disturbed, red lines those in which frames were lost.
@@ -165,34 +151,35 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> Chart | None:
     if not curves:
         return None
     factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
-    bands = [ChartBand(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.disturbed]
-    rules = [ChartRule(one.end_s / factor, "x", VERMILION, width=0.8) for one in soak.lossy]
+    disturbed = [(one.start_s / factor, one.end_s / factor) for one in soak.disturbed]
+    lossy = [(one.end_s / factor, "", Look(VERMILION, line="solid", width=0.8)) for one in soak.lossy]
     members: dict[str, list[SoakCurve]] = {}
     for curve in curves:
         members.setdefault(curve.panel, []).append(curve)
-    panels = []
+    panels, note = [], _left_out(soak, curves)
     for name, of_it in members.items():
         highest_first = sorted(of_it, key=lambda curve: -max(value for _, value in curve.points))
         top = max(value for _, value in highest_first[0].points)
-        series = [_soak_curve(curve, number, len(of_it), factor) for number, curve in enumerate(highest_first)]
-        axes = (
-            Axis(f"time, {unit}", from_zero=True),
-            Axis(of_it[0].unit, from_zero=True, reach=None if top > 0 else (0, 1)),
-        )
-        panels.append(Panel(name[0].upper() + name[1:], *axes, series, rules, bands))
-    return Chart(panels, 2.5, legend_inside=True, note=_left_out(soak, curves))
+        x = number("x", f"time, {unit}", zero=True)
+        y = number("y", of_it[0].unit, zero=True, reach=None if top > 0 else (0, 1))
+        looks = {curve.name: _soak_look(curve, at, len(of_it)) for at, curve in enumerate(highest_first)}
+        rows = [
+            {"series": curve.name, "x": round(t / factor, 4), "y": float(f"{value:.5g}")}
+            for curve in highest_first
+            for t, value in curve.points
+        ]
+        behind = bands(x, disturbed, MUTED, opacity=0.25), rules(x, lossy)
+        title = name[0].upper() + name[1:]
+        notes = [note] if note and not panels else []
+        panels.append(panel(title, *behind, series(x, y, rows, looks), notes=notes, height=170))
+    return panels
 
 
-def _soak_curve(curve: SoakCurve, number: int, of: int, factor: float) -> ChartSeries:
-    below = min(of, len(SERIES)) - 1 - number
-    return ChartSeries(
-        curve.name,
-        [round(t / factor, 4) for t, _ in curve.points],
-        [float(f"{value:.5g}") for _, value in curve.points],
-        SERIES[number % len(SERIES)],
-        line=("solid", "dash", "dot")[number // len(SERIES) % 3],
-        width=1.3 + max(below, 0) * (curve.unit == STATE),  # states lie on each other: all are to be seen
-    )
+def _soak_look(curve: SoakCurve, at: int, of: int) -> Look:
+    below = min(of, len(SERIES)) - 1 - at
+    line: Line = ("solid", "dash", "dot")[at // len(SERIES) % 3]  # type: ignore[assignment] - one of them
+    width = 1.3 + max(below, 0) * (curve.unit == STATE)  # states lie on each other: all are to be seen
+    return Look(SERIES[at % len(SERIES)], line=line, width=width)
 
 
 def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:

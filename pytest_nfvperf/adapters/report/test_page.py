@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_facts,
 )
 from pytest_nfvperf.adapters.report.load_charts import soak_chart
-from pytest_nfvperf.adapters.report.page_charts import ChartFolder
+from pytest_nfvperf.adapters.report.page_charts import PageCharts
 from pytest_nfvperf.adapters.report.subjects import subject_of, title
 from pytest_nfvperf.adapters.report.texts import figures_text, traffic_drawings
 from pytest_nfvperf.model.display import format_against
@@ -121,7 +121,7 @@ class TestPage:
 
 
 def page_of_test(
-    test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: ChartFolder, listed: set[str]
+    test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: PageCharts, listed: set[str]
 ) -> TestPage:
     """``listed`` collects the trials that have a row on the page."""
     labels = dict(test.data.labels)
@@ -166,7 +166,7 @@ def _outcome_page(
     outcome: Outcome,
     trials: dict[str, TrialData],
     name: str,
-    charts: ChartFolder,
+    charts: PageCharts,
     listed: set[str],
     verdicts: Sequence[Verdict],
 ) -> OutcomePage:

@@ -1,7 +1,7 @@
 """A topology as a picture: the bridges in a row, VNFs and hosts above, the tester below.
 
 First what is around the bridges, as boxes with text (``nodes_of``); then where all of it is, pure geometry in inches,
-y upwards (``lay_out``); then the drawing (``topology_chart``).
+y upwards (``lay_out``); then the drawing, as SVG (``topology_chart``).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, INK, MUTED, ORANGE, PAPER, PURPLE, SKY, VERMILION
-from pytest_nfvperf.adapters.report.picture import WIDTH, new_figure
+from markupsafe import Markup
+
+from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, MUTED, ORANGE, PURPLE, SKY, VERMILION
+from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.topology_text import (
     Kinds,
@@ -29,11 +31,12 @@ from pytest_nfvperf.model.topology.links import BridgePort
 from pytest_nfvperf.model.topology.ports import Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.patches import FancyBboxPatch
-
+_INK, _PAPER = "currentColor", "var(--paper, white)"
+"""Colours of the page around it."""
+_INCH = 96
+"""In pixels, the unit of the picture."""
+_LEAST_WIDTH = 10.4
+"""So that letters have the same size in all pictures."""
 _LETTER, _LINE = 0.078, 0.165
 """Width of a letter of a box's text, and height of a line, in inches, as all measures here."""
 _BRIDGE_HEIGHT, _MARGIN, _HEAD, _FOOT = 0.86, 0.2, 0.4, 0.3
@@ -51,8 +54,7 @@ FLOW = "flow"
 """The kind of a line that shows how frames cross a bridge."""
 
 Point = tuple[float, float]
-_Style = Literal["-", "--"] | tuple[int, tuple[int, ...]]
-"""Of a line: solid, dashed, or (offset, lengths) in points."""
+_SOLID, _DASHED, _LONG_DASHES = "none", "7 4", "10 3"
 
 
 class Sort(StrEnum):
@@ -300,23 +302,23 @@ def _row_width(nodes: Sequence[DrawnNode]) -> float:
     return sum(node.width for node in nodes) + _BETWEEN_NODES * max(0, len(nodes) - 1)
 
 
-_LINES: dict[str, tuple[str, _Style, float, str]] = {
-    FLOW: (INK, "-", 1.0, "OpenFlow flow"),
-    "vhost-user": (BLUE, "-", 2.0, ""),
-    "physical": (INK, "-", 2.0, ""),
-    "veth": (ORANGE, "-", 2.0, "veth pair"),
-    "patch": (MUTED, "--", 2.0, "patch ports"),
-    "underlay": (INK, (0, (4, 1)), 2.0, ""),
-    "internal": (GREEN, "-", 2.0, "internal port"),
-    "tap": (PURPLE, "-", 2.0, ""),
-    "af_packet": (SKY, "-", 2.0, ""),
-    "af_xdp": (SKY, "--", 2.0, "AF_XDP"),
-    "vxlan": (VERMILION, "--", 2.0, ""),
-    "geneve": (VERMILION, "--", 2.0, ""),
-    "gre": (VERMILION, "--", 2.0, ""),
+_LINES: dict[str, tuple[str, str, float, str]] = {
+    FLOW: (_INK, _SOLID, 1.3, "OpenFlow flow"),
+    "vhost-user": (BLUE, _SOLID, 2.6, ""),
+    "physical": (_INK, _SOLID, 2.6, ""),
+    "veth": (ORANGE, _SOLID, 2.6, "veth pair"),
+    "patch": (MUTED, _DASHED, 2.6, "patch ports"),
+    "underlay": (_INK, _LONG_DASHES, 2.6, ""),
+    "internal": (GREEN, _SOLID, 2.6, "internal port"),
+    "tap": (PURPLE, _SOLID, 2.6, ""),
+    "af_packet": (SKY, _SOLID, 2.6, ""),
+    "af_xdp": (SKY, _DASHED, 2.6, "AF_XDP"),
+    "vxlan": (VERMILION, _DASHED, 2.6, ""),
+    "geneve": (VERMILION, _DASHED, 2.6, ""),
+    "gre": (VERMILION, _DASHED, 2.6, ""),
 }
-"""Colour, style, width, and name where it is not the kind."""
-_OTHER: tuple[str, _Style, float, str] = (INK, "-", 2.0, "")
+"""Colour, dashes, width in pixels, and name where it is not the kind."""
+_OTHER = (_INK, _SOLID, 2.6, "")
 _SORTS = {
     Sort.GENERATOR: BLUE,
     Sort.MONITOR: SKY,
@@ -327,96 +329,117 @@ _SORTS = {
 }
 
 
-def topology_chart(deployed: TopologyData) -> Figure | None:
-    """Bridges in a row, VNFs and namespaces above, the generator below; None where that is too wide to be read."""
-    from matplotlib.lines import Line2D  # noqa: PLC0415 - an extra
+def topology_chart(deployed: TopologyData, title: str) -> Markup:
+    """Bridges in a row, VNFs and namespaces above, the generator below, as an ``<svg>`` element for a page.
 
+    "" where that is too wide to be read. ``title``: for screen readers.
+    """
     layout = lay_out(deployed.topology, deployed.port_kinds)
     if layout.width > _WIDEST:
-        return None
-    width, height = max(WIDTH, layout.width), layout.height + _HEAD + _FOOT
-    figure = new_figure(width, height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    left = max(0.0, (width - layout.width) / 2)
-    axes.set_xlim(-left, width - left)
-    axes.set_ylim(-_FOOT, layout.height + _HEAD)
-    axes.set_axis_off()
-    top, (left, right) = layout.height + _HEAD - 0.08, axes.get_xlim()
-    axes.text(left + 0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
-    directions = describe_directions(deployed.topology)
-    axes.text(right - 0.05, top, directions, color=INK, fontsize=8.5, va="top", ha="right")
+        return Markup("")
+    width, height = max(_LEAST_WIDTH, layout.width), layout.height + _HEAD + _FOOT
+    left, top = (width - layout.width) / 2, layout.height + _HEAD - 0.17
     x, y, dut_width, dut_height = layout.dut
-    axes.add_patch(_rounded(layout.dut, 0.08, edge=MUTED, dashes=(0, (3, 3))))
-    name = f"DUT\n{deployed.datapath}\ndatapath"
-    axes.text(x + dut_width + 0.08, y + dut_height / 2, name, color=MUTED, fontsize=8, va="center", linespacing=1.3)
-    # What is in front comes last.
-    for box in layout.boxes:
-        place = (box.x - box.width / 2, box.y - box.height / 2, box.width, box.height)
-        edge = INK if box.sort is None else _SORTS[box.sort]
-        axes.add_patch(_rounded(place, 0.05, edge=edge, fill=PAPER))
-        if box.sort is not None:
-            axes.add_patch(_rounded(place, 0.05, edge="none", fill=edge, alpha=0.13))
-    for line in sorted(layout.lines, key=lambda line: line.kind != FLOW):
-        _draw_line(axes, line)
-    for box in layout.boxes:
-        _draw_text(axes, box)
-    looks = {kind: _LINES.get(kind, _OTHER) for kind in dict.fromkeys(line.kind for line in layout.lines)}
-    handles = [
-        Line2D([], [], color=colour, linestyle=style, linewidth=thick, label=name or kind)
-        for kind, (colour, style, thick, name) in looks.items()
+    parts = [_rectangle((x + dut_width / 2, y + dut_height / 2), (dut_width, dut_height), 8, MUTED, dashes="4 4")]
+    parts += [
+        _text(line, (x + dut_width + 0.08, y + dut_height / 2 + 0.15 * (1 - at)), 10.7, MUTED, anchor="start")
+        for at, line in enumerate(("DUT", deployed.datapath, "datapath"))
     ]
-    if handles:
-        look: Any = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "borderaxespad": 0.0}
-        axes.legend(handles=handles, loc="lower center", ncols=len(handles), **look)
-    return figure
+    for box in layout.boxes:  # what is in front comes last
+        edge = _INK if box.sort is None else _SORTS[box.sort]
+        place = ((box.x, box.y), (box.width, box.height))
+        parts.append(_rectangle(*place, 5, edge, fill=_PAPER))
+        if box.sort is not None:
+            parts.append(_rectangle(*place, 5, "none", fill=edge, opacity=0.13))
+    parts += [_line(line) for line in sorted(layout.lines, key=lambda line: line.kind != FLOW)]
+    parts += [_box_text(box) for box in layout.boxes]
+    parts.append(_text(deployed.topology.name, (0.05 - left, top), 14, weight="bold", anchor="start"))
+    right = (width - left - 0.05, top)
+    parts.append(_text(describe_directions(deployed.topology), right, 11.3, anchor="end"))
+    parts += _legend(layout, layout.width / 2)
+    view = f"{-left * _INCH:.0f} {-(layout.height + _HEAD) * _INCH:.0f} {width * _INCH:.0f} {height * _INCH:.0f}"
+    start = Markup(
+        '<svg role="img" aria-label="{}" xmlns="http://www.w3.org/2000/svg" width="{:.0f}" height="{:.0f}" '
+        'viewBox="{}">'
+    ).format(visible(title), width * _INCH, height * _INCH, view)
+    return start + Markup("").join(parts) + Markup("</svg>")
 
 
-def _draw_text(axes: Axes, box: Box) -> None:
+def _at(x: float, y: float) -> str:
+    """A point in the picture, whose y goes downwards."""
+    return f"{x * _INCH:.1f} {-y * _INCH:.1f}"
+
+
+def _rectangle(
+    middle: Point,
+    size: Point,
+    radius: float,
+    edge: str,
+    *,
+    fill: str = "none",
+    dashes: str = _SOLID,
+    opacity: float = 1,
+) -> Markup:
+    x, y = _at(middle[0] - size[0] / 2, middle[1] + size[1] / 2).split()
+    return Markup(
+        '<rect x="{}" y="{}" width="{:.1f}" height="{:.1f}" rx="{}" fill="{}" fill-opacity="{}" stroke="{}" '
+        'stroke-width="1.6" stroke-dasharray="{}"/>'
+    ).format(x, y, size[0] * _INCH, size[1] * _INCH, radius, fill, opacity, edge, dashes)
+
+
+def _text(
+    text: str,
+    place: Point,
+    size: float,
+    colour: str = _INK,
+    *,
+    weight: str = "normal",
+    anchor: str = "middle",
+    around: str = "none",
+) -> Markup:
+    """``place``: its middle, or the end that ``anchor`` names. ``around``: colour around its letters."""
+    x, y = _at(*place).split()
+    return Markup(
+        '<text x="{}" y="{}" dy=".35em" font-family="Liberation Sans, sans-serif" font-size="{}" font-weight="{}" '
+        'fill="{}" text-anchor="{}" stroke="{}" stroke-width="3" paint-order="stroke">{}</text>'
+    ).format(x, y, size, weight, colour, anchor, around, visible(text))
+
+
+def _box_text(box: Box) -> Markup:
     top = box.y + (len(box.lines) - 1) * _LINE / 2
-    behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if box.sort is None else None
-    for number, line in enumerate(box.lines):
-        size, weight = (7.6, "normal") if number else (8.8, "bold")
-        look: Any = {"fontsize": size, "fontweight": weight, "ha": "center", "va": "center", "zorder": 6}
-        axes.text(box.x, top - number * _LINE, line, color=INK, bbox=behind, **look)
+    looks = [(11.7, "bold"), *[(10.1, "normal")] * (len(box.lines) - 1)]
+    places = [(box.x, top - at * _LINE) for at in range(len(box.lines))]
+    return Markup("").join(
+        _text(line, place, size, weight=weight, around=_PAPER if box.sort is None else "none")
+        for line, place, (size, weight) in zip(box.lines, places, looks, strict=True)
+    )
 
 
-def _draw_line(axes: Axes, line: DrawnLine) -> None:
-    from matplotlib.patches import PathPatch  # noqa: PLC0415 - an extra
-    from matplotlib.path import Path  # noqa: PLC0415 - an extra
-
-    colour, style, width, _ = _LINES.get(line.kind, _OTHER)
-    codes = [Path.MOVETO, *([Path.LINETO] if len(line.points) == 2 else [Path.CURVE4] * 3)]
-    alpha = 0.75 if line.kind == FLOW else 1.0
-    look: Any = {"edgecolor": colour, "linestyle": style, "linewidth": width, "alpha": alpha, "zorder": 3}
-    axes.add_patch(PathPatch(Path(line.points, codes), fill=False, **look))
+def _line(line: DrawnLine) -> Markup:
+    colour, dashes, width, _ = _LINES.get(line.kind, _OTHER)
+    first, *others = (_at(*point) for point in line.points)
+    path = f"M{first}{'L' if len(others) == 1 else 'C'}{' '.join(others)}"
+    made = Markup(
+        '<path d="{}" fill="none" stroke="{}" stroke-width="{}" stroke-dasharray="{}" stroke-opacity="{}"/>'
+    ).format(path, colour, width, dashes, 0.75 if line.kind == FLOW else 1)
     (ax, ay), (bx, by) = line.points[0], line.points[-1]
     if line.kind != FLOW:
-        axes.plot([ax, bx], [ay, by], linestyle="", marker="s", markersize=3.4, color=colour, zorder=5)
+        made += _rectangle((ax, ay), (0.05, 0.05), 0, colour, fill=colour)
+        made += _rectangle((bx, by), (0.05, 0.05), 0, colour, fill=colour)
     if line.label:
-        middle = ((ax + bx) / 2, (ay + by) / 2 + 0.06)
-        axes.text(*middle, line.label, color=INK, fontsize=7.4, ha="center", va="bottom")
+        made += _text(line.label, ((ax + bx) / 2, (ay + by) / 2 + 0.12), 9.9)
+    return made
 
 
-def _rounded(
-    rectangle: tuple[float, float, float, float],
-    radius: float,
-    *,
-    edge: str,
-    dashes: _Style = "-",
-    fill: str = "none",
-    alpha: float = 1.0,
-) -> FancyBboxPatch:
-    from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415 - an extra
-
-    x, y, width, height = rectangle
-    return FancyBboxPatch(
-        (x + radius, y + radius),
-        width - 2 * radius,
-        height - 2 * radius,
-        boxstyle=f"round,pad={radius},rounding_size={radius}",
-        edgecolor=edge,
-        facecolor=fill,
-        linestyle=dashes,
-        linewidth=1.2,
-        alpha=alpha,
-    )
+def _legend(layout: Layout, middle: float) -> list[Markup]:
+    """The kinds of lines, in a row at the foot."""
+    entries = [
+        (kind, _LINES.get(kind, _OTHER)[3] or kind) for kind in dict.fromkeys(line.kind for line in layout.lines)
+    ]
+    widths = [0.75 + len(name) * _LETTER for _, name in entries]
+    x, parts = middle - sum(widths) / 2, list[Markup]()
+    for (kind, name), width in zip(entries, widths, strict=True):
+        parts.append(_line(DrawnLine(kind, ((x, -0.15), (x + 0.35, -0.15)))))
+        parts.append(_text(name, (x + 0.43, -0.15), 11.3, anchor="start"))
+        x += width
+    return parts

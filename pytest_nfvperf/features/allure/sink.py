@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from allure_commons.model2 import Status
 from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.chart import Chart, can_draw
+from pytest_nfvperf.adapters.report.chart import View
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, study_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
 from pytest_nfvperf.adapters.report.figures import (
@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_line,
 )
 from pytest_nfvperf.adapters.report.load_charts import soak_chart
-from pytest_nfvperf.adapters.report.picture import picture, to_png
+from pytest_nfvperf.adapters.report.picture import as_file, can_draw, to_png, to_svgs
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.templating import trials_html
 from pytest_nfvperf.adapters.report.texts import (
@@ -179,10 +179,10 @@ class AllureSink(Sink):
 
     def _topology(self, deployed: TopologyData) -> None:
         """Attach picture and text. Keep the picture for the next test: drawing it takes longer than all else."""
-        if self._drawn is None or self._drawn[0] != deployed:
-            figure = topology_chart(deployed) if can_draw() else None
-            self._drawn = (deployed, b"" if figure is None else to_png(figure))
         title = deployed_title(deployed)
+        if self._drawn is None or self._drawn[0] != deployed:
+            svg = topology_chart(deployed, title) if can_draw() else ""
+            self._drawn = (deployed, to_png(as_file([svg])) if svg else b"")
         if self._drawn[1]:
             _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
         _attach(topology_drawing(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
@@ -254,9 +254,9 @@ def _attach_outcome(outcome: Outcome, trials: dict[str, TrialData]) -> None:
             _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
 
 
-def _picture(name: str, chart: Chart | None) -> None:
+def _picture(name: str, chart: Sequence[View] | None) -> None:
     if chart is not None and can_draw():
-        _attach(to_png(picture(chart)), name, allure.attachment_type.PNG)
+        _attach(to_png(as_file(to_svgs(chart, name))), name, allure.attachment_type.PNG)
 
 
 def _verdict_step(verdict: Verdict, end_ns: int) -> None:

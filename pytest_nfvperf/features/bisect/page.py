@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from markupsafe import Markup
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.chart import BLUE, GET_CHARTS, MUTED, ORANGE, VERMILION, can_draw
-from pytest_nfvperf.adapters.report.picture import dress, finish, new_figure, to_png, to_svg
+from pytest_nfvperf.adapters.report import page_charts
+from pytest_nfvperf.adapters.report.chart import (
+    BLUE,
+    MUTED,
+    ORANGE,
+    VERMILION,
+    Look,
+    Row,
+    View,
+    bars,
+    names,
+    number,
+    panel,
+    rules,
+    series,
+)
+from pytest_nfvperf.adapters.report.page_charts import PageCharts
+from pytest_nfvperf.adapters.report.picture import as_file, can_draw, to_png, to_svgs
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.features.bisect.account import event_text, verdict_lines
 from pytest_nfvperf.features.bisect.beliefs import Levels
 from pytest_nfvperf.features.bisect.bisection import BisectionState
 from pytest_nfvperf.features.bisect.events import Estimate, Event, Question, runs, unusable
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_MOST_NAMES = 24
 _PAGE, PICTURE = "bisection.html", "bisection.png"
+_MEASURED, _CANNOT = "measured, with interval at 95 %", "skipped: cannot be used"
+_CANNOT_LOOK = {_CANNOT: Look(VERMILION, "x")}
+_LEVEL = Look(MUTED, line="dash", width=1)
 
 
 def render_bisection(
@@ -37,29 +48,30 @@ def render_bisection(
 
     ``states``: after each event; the last one has the verdict. ``titles``: subjects of commits, by the version's name.
     """
-    now = states[-1]
-    names = question.versions
-    chart = Markup()
-    if has_picture(now):
-        figure = bisection_chart(question, events, now)
-        chart = Markup(to_svg(figure, f"bisection of {names[0]} to {names[-1]}"))  # noqa: S704 - our own drawing
-        (directory / PICTURE).write_bytes(to_png(figure))
+    now, versions, charts, chart = states[-1], question.versions, PageCharts(), ""
+    if now.chances:
+        title, drawn = f"bisection of {versions[0]} to {versions[-1]}", bisection_chart(question, events, now)
+        chart = charts.add(drawn, "bisection", title)
+        if can_draw():
+            (directory / PICTURE).write_bytes(to_png(as_file(to_svgs(drawn, title))))
     steps = [
-        (names[event.version], titles.get(names[event.version], ""), event_text(question, event, state))
+        (versions[event.version], titles.get(versions[event.version], ""), event_text(question, event, state))
         for event, state in zip(events, states, strict=True)
     ]
     page = environment().get_template("bisection.html")
     text = page.render(
         style=style(),
-        good=names[0],
-        bad=names[-1],
-        between=len(names) - 2,
+        good=versions[0],
+        bad=versions[-1],
+        between=len(versions) - 2,
         lines=list(verdict_lines(question, events, now)),
         chart=chart,
         steps=steps,
         arguments=list(arguments),
         subject=now.subject,
-        get_charts="" if can_draw() else GET_CHARTS,
+        charts=charts,
+        browser=page_charts,
+        site="",
     )
     write_whole(directory / _PAGE, text)
     return directory / _PAGE
@@ -69,54 +81,46 @@ def has_picture(now: BisectionState) -> bool:
     return bool(now.chances) and can_draw()
 
 
-def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> Figure:
-    """Two panels, one above the other; ``now.subject`` is known."""
-    figure = new_figure(10.4, 6.0)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> list[View]:
+    """What was measured of each version, and the chances of each; ``now.subject`` is known."""
+    x = names("x", "", question.versions)
     if isinstance(now.evidence, Levels):
-        _draw_ratios(above, question, now.evidence)
+        above = _ratios(x, question, events, now.evidence)
     else:
-        _draw_failures(above, events, now)
-    cannot = sorted(unusable(events))
-    if cannot:
-        middle = [sum(above.get_ylim()) / 2] * len(cannot)
-        above.plot(cannot, middle, "x", color=VERMILION, markersize=8, label="skipped: cannot be used")
-    candidates = range(1, len(question.versions))
-    below.bar(candidates, [chance * 100 for chance in now.chances], color=ORANGE, width=0.8)
-    dress(below, title="The change came in with this version", y="probability, %")
-    below.set_ylim(0, 105)
-    step = 1 + (len(question.versions) - 1) // _MOST_NAMES
-    places = list(range(0, len(question.versions), step))
-    below.set_xticks(places, [question.versions[place] for place in places], rotation=40, ha="right", fontsize=8)
-    below.set_xlim(-0.7, len(question.versions) - 0.3)
-    finish(figure, (above, below), bottom_in=0.8)
-    figure.subplots_adjust(hspace=0.28)
-    return figure
+        above = _failures(x, question, events, now)
+    y = number("y", "probability, %", reach=(0, 100))
+    rows = [
+        {"x": version, "y": chance * 100, "hover": f"{version}: {chance:.1%}"}
+        for version, chance in zip(question.versions[1:], now.chances, strict=True)
+    ]
+    return [above, panel("The change came in with this version", bars(x, y, rows, ORANGE))]
 
 
-def _draw_ratios(panel: Axes, question: Question, evidence: Levels) -> None:
+def _skipped(question: Question, events: Sequence[Event], y: float) -> list[Row]:
+    return [{"series": _CANNOT, "x": question.versions[at], "y": y} for at in sorted(unusable(events))]
+
+
+def _ratios(x: View, question: Question, events: Sequence[Event], evidence: Levels) -> View:
     measured: Mapping[int, Estimate] = {**evidence.measured, question.bad: evidence.change}
-    places = sorted(measured)
-    ratios = [measured[place].interval() for place in places]
-    middle = [ratio * 100 for ratio, _, _ in ratios]
-    bars = ([(ratio - low) * 100 for ratio, low, _ in ratios], [(high - ratio) * 100 for ratio, _, high in ratios])
-    panel.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    panel.axhline(evidence.change.interval()[0] * 100, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
-    panel.errorbar(
-        places, middle, yerr=bars, fmt="o", color=BLUE, capsize=3, markersize=5, label="measured, with interval at 95 %"
-    )
-    panel.plot([0], [100], "s", color=BLUE, markersize=6, label="good end")
-    dress(panel, title="Each version against the good end", y=f"% of {question.versions[0]}")
+    rows = _skipped(question, events, 100)
+    rows.append({"series": "good end", "x": question.versions[0], "y": 100})
+    for at in sorted(measured):
+        ratio, low, high = (end * 100 for end in measured[at].interval())
+        hover = f"{question.versions[at]}: {ratio:.2f} % ({low:.2f} .. {high:.2f} %)"
+        place = {"series": _MEASURED, "x": question.versions[at], "y": ratio}
+        rows.append(place | {"low": low, "high": high, "hover": hover})
+    y = number("y", f"% of {question.versions[0]}")
+    levels = [(100, "", _LEVEL), (evidence.change.interval()[0] * 100, "", _LEVEL)]
+    looks = {_MEASURED: Look(BLUE, "circle"), "good end": Look(BLUE, "square")} | _CANNOT_LOOK
+    return panel("Each version against the good end", rules(y, levels), series(x, y, rows, looks))
 
 
-def _draw_failures(panel: Axes, events: Sequence[Event], now: BisectionState) -> None:
+def _failures(x: View, question: Question, events: Sequence[Event], now: BisectionState) -> View:
     test = now.subject.test if now.subject else ""
-    ran = runs(events, test)
-    places = sorted(ran)
-    shares = [100 * ran[place].failed / ran[place].count for place in places]
-    panel.plot(places, shares, "o", color=BLUE, label="runs that failed")
-    for place, share in zip(places, shares, strict=True):
-        text = f"{ran[place].failed}/{ran[place].count}"
-        panel.annotate(text, (place, share), (5, 5), textcoords="offset points", fontsize=8)
-    panel.set_ylim(-8, 115)
-    dress(panel, title=f"{test} on each version", y="failed runs, %")
+    rows = _skipped(question, events, 0)
+    for at, ran in sorted(runs(events, test).items()):
+        place = {"series": "runs that failed", "x": question.versions[at], "y": 100 * ran.failed / ran.count}
+        rows.append(place | {"label": f"{ran.failed}/{ran.count}"})
+    looks = {"runs that failed": Look(BLUE, "circle")} | _CANNOT_LOOK
+    y = number("y", "failed runs, %", reach=(0, 100))
+    return panel(f"{test} on each version", series(x, y, rows, looks))

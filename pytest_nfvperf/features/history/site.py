@@ -229,7 +229,7 @@ def _write_report(site: Site, run: RunEvidence, directory: Path) -> None:
     report = folder / "report.html"
     sources = [*directory.glob("evidence*.jsonl"), *TEMPLATES.iterdir()]
     if not report.exists() or report.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-        write_report(run, folder, png=False, site="../../")
+        write_report(run, folder, site="../../")
     for attachment in (each for test in run.tests.values() for each in test.attachments.values()):
         source = directory / (attachment.path or "")
         if attachment.path and source.is_file() and source.resolve().is_relative_to(directory.resolve()):
@@ -277,14 +277,15 @@ def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neigh
 
 
 def _write_comparison(site: Site, compared: ComparedRun, address: str, runs: tuple[str, str]) -> None:
+    from pytest_nfvperf.adapters.report import page_charts  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.page_charts import ChartFolder  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
 
-    chart, drawing = comparison_chart(compared), None
+    chart, drawing, charts = comparison_chart(compared), None, page_charts.PageCharts()
     if chart is not None:
-        drawing = ChartFolder(None).still(chart, "comparison", "ratio of the later run to the earlier")
+        drawing = charts.add(chart, "comparison", "ratio of the later run to the earlier")
     context = {"style": style(), "comparison": comparison_page(compared, drawing), "runs": runs}
+    context |= {"charts": charts, "browser": page_charts, "site": "../"}
     text = environment().get_template("site_comparison.html").render(context)
     write_file(site.out / address, text)
 
@@ -307,8 +308,8 @@ def _write_history(site: Site, history: History | None, links: HistoryLinks) -> 
 def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, title: str) -> None:
     from markupsafe import Markup  # noqa: PLC0415
 
-    from pytest_nfvperf.adapters.report.chart import GET_CHARTS, can_draw  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.page_charts import write_library  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
     from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
 
@@ -336,10 +337,7 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, 
         "more": max(0, len(causes) - _MOST_CAUSES),
         "history": bool(site.entries),
         "comparisons": [] if any(run.compared[0] for run in site.runs) else site.comparisons,
-        "problems": [*site.problems, *([] if can_draw() else [f"charts of every page; to get them: {GET_CHARTS}"])],
+        "problems": site.problems,
     }
-    if can_draw():
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra, and it takes long to load
-
-        write_file(site.out / "plotly.js", get_plotlyjs())
+    write_library(site.out / "vega.js")
     write_file(site.out / "index.html", environment().get_template("site.html").render(context))
