@@ -22,8 +22,8 @@ def rows(chart: Chart, name: str, panel: int = 0) -> list[dict[str, Any]]:
 
 def values(chart: Chart, name: str, panel: int = 0) -> tuple[list[Any], list[float]]:
     """Where they are."""
-    of_it = rows(chart, name, panel)
-    return [row["x"] for row in of_it], [row["y"] for row in of_it]
+    of_it, field = rows(chart, name, panel), axis(chart, "y", panel)["field"]
+    return [row["x"] for row in of_it], [row[field] for row in of_it]
 
 
 def legend(chart: Chart, panel: int = 0) -> list[str]:

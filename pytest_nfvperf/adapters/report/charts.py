@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from pytest_nfvperf.adapters.report.chart import (
-    GREEN,
-    LIMIT,
-    MUTED,
-    SERIES,
-    SYMBOLS,
-    VERMILION,
-    Line,
-    Look,
-    Row,
-    View,
-    bands,
-    names,
-    number,
-    panel,
-    rules,
-    series,
-)
+from pytest_nfvperf.adapters.report import vega
 from pytest_nfvperf.adapters.report.figures import goal_figures
 from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
@@ -38,6 +22,7 @@ from pytest_nfvperf.adapters.report.studies import (
     whiskers,
 )
 from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.vega import SERIES, Line, Look, Row, View
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.figure import Figure, Why
@@ -55,7 +40,7 @@ ZERO_LOSS = ("ndr", "throughput")
 
 _PHASES = {"confirmation": "diamond", "latency": "triangle-down", "warm-up": "square", "ceiling": "square"}
 _LOSSES = (
-    ("no loss", 0.0, GREEN),
+    ("no loss", 0.0, vega.GREEN),
     ("lost up to 0.01 %", 1e-4, "#e8b030"),
     ("lost up to 1 %", 1e-2, "#d55e00"),
     ("lost more", float("inf"), "#a3004f"),
@@ -73,6 +58,8 @@ _NO_VERDICTS: Verdicts = MappingProxyType({})
 _SMALL = 50.0
 """Ratios that are all above this many per cent are drawn on an axis that does not begin at 0."""
 _PER_DIRECTION = "Mpps per direction"
+_LIMITS = vega.LIMIT._replace(line="dot", width=1.4)
+_LIMIT_LOOK = {"limit": _LIMITS}
 _SCALES = {"bps": ("Gbps", 1e-9), "pps": ("Mpps", 1e-6)}
 """Units of axes that are not base units, and their factor."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -118,23 +105,33 @@ def search_chart(
     goals = [goal for goal in (outcome.goals if outcome else ()) if goal.load_fps is not None]
     coloured = list(zip(goals, SERIES, strict=False))
     limits = [
-        (fps / 1e6, f"limit: {verdict.requirement}", Look(VERMILION, line="dash"))
+        (fps / 1e6, f"limit: {verdict.requirement}", Look(vega.VERMILION, line="dash"))
         for verdict in verdicts
         if outcome is not None and outcome.goal(verdict.metric) and (fps := limit_fps(verdict, outcome)) is not None
     ]
     lines = [*_goal_rules(coloured), *limits]
-    x, y = number("x", "trial", reach=(0, len(trials) + 1), tickMinStep=1), number("y", _PER_DIRECTION, zero=True)
+    x, y = (
+        vega.number("x", "trial", reach=(0, len(trials) + 1), tickMinStep=1),
+        vega.number("y", _PER_DIRECTION, zero=True),
+    )
     reach = _result_reach(goals, [row["y"] for row in rows])
     if reach is None:
-        return [panel("Every trial", *_goal_bands(y, coloured), rules(y, lines), series(x, y, rows, looks))]
+        return [
+            vega.panel("Every trial", *_goal_bands(y, coloured), vega.rules(y, lines), vega.series(x, y, rows, looks))
+        ]
     low, high = reach
-    close = number("y", _PER_DIRECTION, reach=reach)
+    close = vega.number("y", _PER_DIRECTION, reach=reach)
     near = [row for row in rows if low <= row["y"] <= high]
-    found = rules(close, [line for line in lines if low <= line[0] <= high])
+    found = vega.rules(close, [line for line in lines if low <= line[0] <= high])
     title = "Close to the result (the grey band)"
     return [
-        panel("Every trial", bands(y, [reach], MUTED, opacity=0.2), rules(y, limits), series(x, y, rows, looks)),
-        panel(title, *_goal_bands(close, coloured, reach), found, series(x, close, near, looks)),
+        vega.panel(
+            "Every trial",
+            vega.bands(y, [reach], vega.MUTED, opacity=0.2),
+            vega.rules(y, limits),
+            vega.series(x, y, rows, looks),
+        ),
+        vega.panel(title, *_goal_bands(close, coloured, reach), found, vega.series(x, close, near, looks)),
     ]
 
 
@@ -153,7 +150,7 @@ def limit_fps(verdict: Verdict, outcome: Outcome) -> float | None:
 def _trial_row(at: int, trial_id: str, trial: TrialData, looks: dict[str, Look]) -> Row:
     """Adds the look of its series to ``looks``."""
     result, judged = trial.result, trial.judgement.counted
-    name, colour, symbol = _INVALID, MUTED, "x"
+    name, colour, symbol = _INVALID, vega.MUTED, "x"
     found = f"disturbed by the rig: {'; '.join(map(str, result.invalid))}"
     if result.valid and judged.loss_ratio is not None:
         phase = next((phase for phase in _PHASES if phase in result.spec.purpose), "")
@@ -175,7 +172,7 @@ def _goal_bands(
         if goal.load_fps is not None and goal.upper_fps is not None:
             low, high = max(goal.load_fps / 1e6, reach[0]), min(goal.upper_fps / 1e6, reach[1])
             if low < high:
-                yield bands(y, [(low, high)], colour)
+                yield vega.bands(y, [(low, high)], colour)
 
 
 def _goal_rules(goals: Sequence[tuple[GoalOutcome, str]]) -> Iterator[tuple[float, str, Look]]:
@@ -273,122 +270,83 @@ def sweep_chart(
         verdicts: their limits are drawn.
         line_rate: draw the theoretical maximum, too, which RFC 2544 section 26.1 wants beside the measured one.
     """
-    values = {outcome.label[axis] for one in curves for outcome in one.outcomes}
-    values |= {str(size) for other in published for size, _ in other.points}
-    labels = sorted(values, key=lambda text: (not text.isdigit(), len(text), text))  # numbers rising, then mixes
+    labels = {outcome.label[axis] for one in curves for outcome in one.outcomes}
+    labels |= {str(size) for other in published for size, _ in other.points}
+    # Numbers rising, then mixes.
+    places = [_place(axis, text) for text in sorted(labels, key=lambda text: (not text.isdigit(), len(text), text))]
+    looks: dict[str, Look] = {}
+    rows = [*_published_rows(published, looks), *_goal_rows(axis, curves, looks)]
+    rows += _reference_rows(axis, curves, verdicts, looks, line_rate=line_rate)
+    rows.sort(key=lambda row: places.index(row["x"]))
+    x = vega.names("x", _AXIS_TITLES.get(axis, axis), places)
+    notes = [text for mark, text in _MARKS.items() if any(row.get("label") == mark for row in rows)]
+    return [
+        vega.panel(
+            heading, vega.series(x, vega.number(unit, f"{unit} per direction", zero=True), rows, looks), notes=notes
+        )
+        for heading, unit in (("Frames per second", "Mpps"), ("Bits per second", "Gbps"))
+    ]
+
+
+def _place(axis: str, label: str) -> str:
     grouped = "," if axis == "flows" else ""
-    named = {
-        label: f"{int(label):{grouped}}" if label.isdigit() else label.replace("imix-", "IMIX ") for label in labels
-    }
-    x, panels = names("x", _AXIS_TITLES.get(axis, axis), list(named.values())), []
-    for heading, unit in (("Frames per second", "Mpps"), ("Bits per second", "Gbps")):
-        drawn = _SweepPanel(axis, named, in_bits=unit == "Gbps")
-        drawn.add_published(published)
-        drawn.add_curves(curves)
-        if line_rate:
-            drawn.add_line_rate(curves)
-        drawn.add_limits(curves, verdicts)
-        y = number("y", f"{unit} per direction", zero=True)
-        notes = [text for mark, text in _MARKS.items() if any(row.get("label") == mark for row in drawn.rows)]
-        panels.append(panel(heading, series(x, y, drawn.rows, drawn.looks), notes=notes))
-    return panels
+    return f"{int(label):{grouped}}" if label.isdigit() else label.replace("imix-", "IMIX ")
 
 
-class _SweepPanel:
-    """Rows and looks of a panel of a sweep. ``named``: the names of places by their labels, in their order."""
-
-    def __init__(self, axis: str, named: Mapping[str, str], *, in_bits: bool) -> None:
-        self._axis, self._named, self._in_bits = axis, named, in_bits
-        self.rows: list[Row] = []
-        self.looks: dict[str, Look] = {}
-
-    def _add(self, name: str, look: Look, points: Iterable[tuple[str, float, Row]]) -> None:
-        """``points``: by label, the value, and what else is in the row. Mixes have no line."""
-        order = list(self._named)
-        for label, value, more in sorted(points, key=lambda point: order.index(point[0])):
-            self.looks.setdefault(name, look)
-            alone = {} if label.isdigit() else {"alone": True}
-            self.rows.append({"series": name, "x": self._named[label], "y": value} | alone | more)
-
-    def _value(self, outcome: Outcome, frames_per_second: float) -> float:
-        """In Gbit/s (layer 2, with FCS) or in Mpps."""
-        return frames_per_second * (outcome.mean_frame_size * 8 / 1e9 if self._in_bits else 1e-6)
-
-    def add_published(self, published: Sequence[PublishedSeries]) -> None:
-        unit = "Gbps" if self._in_bits else "Mpps"
-        for at, other in enumerate(published):
-            points = []
-            for size, fps in other.frames_per_second().items():
-                value = fps * (size * 8 / 1e9 if self._in_bits else 1e-6)
-                points.append((str(size), value, {"hover": f"{size}: {value:.4g} {unit}\n{other.source}"}))
-            self._add(f"published: {other.name}", Look(MUTED, SYMBOLS[3:0:-1][at % 3], "dot", width=1.2), points)
-
-    def add_curves(self, curves: Sequence[SweepSeries]) -> None:
-        for at, one in enumerate(curves):
-            colour, marked = SERIES[at % len(SERIES)], set[tuple[str, str]]()
-            for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
-                look = (
-                    Look(colour, "circle", "solid")
-                    if name in ZERO_LOSS
-                    else Look(colour, "circle-open", "dash", 80, 1.3)
-                )
-                points = [point for outcome in one.outcomes for point in self._goal_point(outcome, name, marked)]
-                self._add(f"{one.name} {name.upper()}", look, points)
-            lacking = {o.label[self._axis] for o in one.outcomes for goal in o.goals if goal.load_fps is None}
-            self._add(f"{one.name}: no result", Look(colour, "x"), ((label, 0.0, {}) for label in lacking))
-        roof = [
-            (outcome.label[self._axis], self._value(outcome, outcome.ceiling_fps), {})
-            for one in curves
-            for outcome in one.outcomes
-            if outcome.ceiling_fps is not None
-        ]
-        self._add("rig's own ceiling", Look(MUTED, "bar", size=110), roof)
-
-    def _goal_point(
-        self, outcome: Outcome, name: str, marked: set[tuple[str, str]]
-    ) -> Iterator[tuple[str, float, Row]]:
-        """``marked``: NDR and PDR lie on each other, so one mark says it for both."""
-        goal, seen = outcome.goal(name), outcome.figure(name, "pps")
-        if goal is None or goal.load_fps is None or seen is None:
-            return
-        label, mark, text = outcome.label[self._axis], _sweep_mark(outcome, seen), goal_figures(outcome, name)
-        more = {"hover": f"{label}: {text.mpps} Mpps, {text.gbps} Gbps\n{text.note}"}
-        more |= {"label": mark} if mark and (label, mark) not in marked else {}
-        more |= {"link": f"#{goal.confirmation.trial_id}"} if goal.confirmation else {}
-        marked.add((label, mark))
-        yield label, self._value(outcome, seen.value), more
-
-    def add_line_rate(self, curves: Sequence[SweepSeries]) -> None:
-        rates = {
-            outcome.label[self._axis]: self._value(outcome, outcome.line_rate_fps)
-            for one in curves
-            for outcome in one.outcomes
-            if outcome.line_rate_fps is not None
-        }
-        self._add("theoretical maximum", Look(MUTED, line="dash"), ((label, rate, {}) for label, rate in rates.items()))
-
-    def add_limits(self, curves: Sequence[SweepSeries], verdicts: Verdicts) -> None:
-        """The limit of each goal at each place. Curves that have the same limits share one line."""
-        found: dict[tuple[tuple[str, float, str], ...], tuple[str, str]] = {}
-        for at, one in enumerate(curves):
-            for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
-                points = tuple(
-                    (outcome.label[self._axis], self._value(outcome, fps), verdict.requirement)
-                    for outcome in one.outcomes
-                    for verdict in verdicts.get(outcome.labels, ())
-                    if verdict.metric == name and (fps := limit_fps(verdict, outcome)) is not None
-                )
-                if points:
-                    found.setdefault(points, (f"limit of {one.name} {name.upper()}", SERIES[at % len(SERIES)]))
-        for points, named in found.items():
-            name, look = _limit_look(*named, alone=len(found) == 1)
-            self._add(name, look, ((label, value, {"hover": asked}) for label, value, asked in points))
+def _rate(axis: str, outcome: Outcome, frames_per_second: float, name: str, **more: Any) -> Row:
+    """In the units of both panels; bits of layer 2, with FCS. Mixes have no line."""
+    label, bits = outcome.label[axis], frames_per_second * outcome.mean_frame_size * 8
+    row = {"series": name, "x": _place(axis, label), "Mpps": frames_per_second / 1e6, "Gbps": bits / 1e9} | more
+    return row if label.isdigit() else row | {"alone": True}
 
 
-def _limit_look(name: str, colour: str, *, alone: bool) -> tuple[str, Look]:
-    """A step at each limit, and a line through those at numbers; one that is alone needs no name."""
-    look = LIMIT._replace(line="dot", width=1.4)
-    return ("limit", look) if alone else (name, look._replace(colour=colour))
+def _published_rows(published: Sequence[PublishedSeries], looks: dict[str, Look]) -> Iterator[Row]:
+    for at, other in enumerate(published):
+        name = f"published: {other.name}"
+        looks[name] = Look(vega.MUTED, vega.SYMBOLS[3:0:-1][at % 3], "dot", width=1.2)
+        for size, fps in sorted(other.frames_per_second().items()):
+            mpps, gbps = fps / 1e6, fps * size * 8 / 1e9
+            hover = f"{size}: {mpps:.4g} Mpps, {gbps:.4g} Gbps\n{other.source}"
+            yield {"series": name, "x": str(size), "Mpps": mpps, "Gbps": gbps, "hover": hover}
+
+
+def _goal_rows(axis: str, curves: Sequence[SweepSeries], looks: dict[str, Look]) -> Iterator[Row]:
+    for at, one in enumerate(curves):
+        colour, marked = SERIES[at % len(SERIES)], set[tuple[str, str]]()
+        for outcome in one.outcomes:
+            for goal in outcome.goals:
+                seen, metric = outcome.figure(goal.goal.name, "pps"), goal.goal.name
+                if goal.load_fps is None or seen is None:
+                    looks.setdefault(name := f"{one.name}: no result", Look(colour, "x"))
+                    yield _rate(axis, outcome, 0.0, name, hover="no result")
+                    continue
+                strict = Look(colour, "circle", "solid"), Look(colour, "circle-open", "dash", 80, 1.3)
+                looks.setdefault(name := f"{one.name} {metric.upper()}", strict[metric not in ZERO_LOSS])
+                shown, mark = goal_figures(outcome, metric), (outcome.label[axis], _sweep_mark(outcome, seen))
+                more = {"hover": f"{mark[0]}: {shown.mpps} Mpps, {shown.gbps} Gbps\n{shown.note}"}
+                more |= {"link": f"#{goal.confirmation.trial_id}"} if goal.confirmation else {}
+                more |= {"label": mark[1]} if mark not in marked else {}  # NDR and PDR lie on each other
+                marked.add(mark)
+                yield _rate(axis, outcome, seen.value, name, **more)
+
+
+def _reference_rows(
+    axis: str, curves: Sequence[SweepSeries], verdicts: Verdicts, looks: dict[str, Look], *, line_rate: bool
+) -> Iterator[Row]:
+    """What the rates stand beside: the rig's ceiling, the line's rate, and limits, a line for each goal's."""
+    for one, outcome in [(each, outcome) for each in curves for outcome in each.outcomes]:
+        if outcome.ceiling_fps is not None:
+            looks.setdefault(name := "rig's own ceiling", Look(vega.MUTED, "bar", size=110))
+            yield _rate(axis, outcome, outcome.ceiling_fps, name)
+        if line_rate and outcome.line_rate_fps is not None:
+            looks.setdefault(name := "theoretical maximum", Look(vega.MUTED, line="dash"))
+            yield _rate(axis, outcome, outcome.line_rate_fps, name)
+        for verdict in verdicts.get(outcome.labels, ()):
+            fps = limit_fps(verdict, outcome) if outcome.goal(verdict.metric) else None
+            if fps is not None:
+                looks.setdefault("limit", _LIMITS)
+                of_it = f"{one.name} {verdict.metric}"
+                yield _rate(axis, outcome, fps, "limit", curve=of_it, hover=verdict.requirement)
 
 
 def _sweep_mark(outcome: Outcome, seen: Figure) -> str:
@@ -420,7 +378,7 @@ def study_chart(
     unit, factor = _SCALES.get(metric_of(metric).unit, (metric_of(metric).unit, 1.0))
     line: Line = "solid" if joined else ""
     looks = {
-        (named[at] if named else one.name): Look(SERIES[at % len(SERIES)], SYMBOLS[at % len(SYMBOLS)], line)
+        (named[at] if named else one.name): Look(SERIES[at % len(SERIES)], vega.SYMBOLS[at % len(vega.SYMBOLS)], line)
         for at, one in enumerate(comparisons)
     }
     ratios = [{"series": name} | row for name, one in zip(looks, comparisons, strict=True) for row in _ratio_rows(one)]
@@ -429,44 +387,31 @@ def study_chart(
         for name, one in zip(looks, comparisons, strict=True)
         for row in _metric_rows(one, metric, factor)
     ]
-    asked = [
-        list(_study_limits(comparisons, verdicts, *which)) for which in ((main, "ratio", 100.0), (metric, "", factor))
-    ]
+    asked = list(_study_limits(comparisons, verdicts, main, "ratio", 100.0))
     # Differences are the point: from 0 they are seen only where they are large.
-    small = all(row["y"] > _SMALL for rows in (ratios, *(rows for rows, _ in asked[0])) for row in rows)
-    x, below = names("x", per, labels), f"{unit}, median with its interval".lstrip(", ")
-    y = number("y", "% of the baseline, with its interval", zero=not small), number("y", below, zero=True)
-    side_by_side = "series" if len(comparisons) > 1 else ""
-    baseline = rules(y[0], [(100, "", Look(MUTED, line="dash", width=1))])
-    left = (
-        baseline,
-        *(series(x, y[0], *limits) for limits in asked[0]),
-        series(x, y[0], ratios, looks, offset=side_by_side),
-    )
-    right = (*(series(x, y[1], *limits) for limits in asked[1]), series(x, y[1], values, looks, offset=side_by_side))
-    return [panel(ratio_title(comparisons), *left), panel(metric_of(metric).title, *right)]
+    small = all(row["y"] > _SMALL for row in (*ratios, *asked))
+    x, side_by_side = vega.names("x", per, labels), "series" if len(comparisons) > 1 else ""
+    y = vega.number("y", "% of the baseline, with its interval", zero=not small)
+    baseline = vega.rules(y, [(100, "", Look(vega.MUTED, line="dash", width=1))])
+    limits, drawn = vega.series(x, y, asked, _LIMIT_LOOK), vega.series(x, y, ratios, looks, offset=side_by_side)
+    left = vega.panel(ratio_title(comparisons), baseline, limits, drawn)
+    y = vega.number("y", f"{unit}, median with its interval".lstrip(", "), zero=True)
+    limits = vega.series(x, y, list(_study_limits(comparisons, verdicts, metric, "", factor)), _LIMIT_LOOK)
+    return [left, vega.panel(metric_of(metric).title, limits, vega.series(x, y, values, looks, offset=side_by_side))]
 
 
 def _study_limits(
     comparisons: Sequence[StudyOutcomes], verdicts: Verdicts, metric: str, unit: str, factor: float
-) -> Iterator[tuple[list[Row], dict[str, Look]]]:
+) -> Iterator[Row]:
     """Limits of a metric; ``unit`` "ratio": of its ratio to the study's baseline, else of the metric itself."""
-    found: dict[tuple[tuple[str, float, str], ...], tuple[str, str]] = {}
-    for at, one in enumerate(comparisons):
-        baseline = f"{{{one.per}: {one.outcomes[0].label[one.per]}}}"
-        points = tuple(
-            (outcome.label[one.per], verdict.limit * factor, verdict.requirement)
-            for outcome in one.outcomes
-            for verdict in verdicts.get(outcome.labels, ())
-            if verdict.metric == metric and verdict.limit is not None
-            if (verdict.requirement.endswith(f" of {baseline}") if unit == "ratio" else verdict.unit != "ratio")
-        )
-        if points:
-            found.setdefault(points, (f"limit of {one.name}", SERIES[at % len(SERIES)]))
-    for points, named in found.items():
-        name, look = _limit_look(*named, alone=len(found) == 1)
-        rows = [{"series": name, "x": label, "y": limit, "hover": asked} for label, limit, asked in points]
-        yield [row if _NUMBER.fullmatch(row["x"]) else row | {"alone": True} for row in rows], {name: look}
+    for one, outcome in [(each, outcome) for each in comparisons for outcome in each.outcomes]:
+        baseline, label = f"{{{one.per}: {one.outcomes[0].label[one.per]}}}", outcome.label[one.per]
+        for verdict in verdicts.get(outcome.labels, ()):
+            of_ratio = verdict.requirement.endswith(f" of {baseline}")
+            of_it = of_ratio if unit == "ratio" else verdict.unit != "ratio"
+            if verdict.metric == metric and verdict.limit is not None and of_it:
+                row = {"series": "limit", "x": label, "y": verdict.limit * factor, "hover": verdict.requirement}
+                yield row | {"curve": one.name} | ({} if _NUMBER.fullmatch(label) else {"alone": True})
 
 
 def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:

@@ -11,24 +11,10 @@ from markupsafe import Markup
 from rich.console import RenderableType
 from rich.text import Text
 
-from pytest_nfvperf.adapters.report.chart import (
-    BLUE,
-    GREEN,
-    MUTED,
-    ORANGE,
-    VERMILION,
-    Look,
-    Row,
-    View,
-    bands,
-    names,
-    number,
-    panel,
-    rules,
-    series,
-)
+from pytest_nfvperf.adapters.report import vega
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.adapters.report.vega import Look, Row, View
 from pytest_nfvperf.model.display import MISSING, TableColumn, TableRow, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
 from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, SideState, Word
@@ -46,7 +32,7 @@ _STYLES = {
 """The style of each word on a terminal, and its class in the style sheet."""
 WORD_CLASSES = {word: css for word, (_, css) in _STYLES.items()}
 
-_COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
+_COLOURS = {Word.SLOWER: vega.VERMILION, Word.FASTER: vega.BLUE, Word.SAME: vega.GREEN, Word.CANNOT_TELL: vega.ORANGE}
 _BLOCK, _NOISE = "one block of fresh builds", "baseline over its second build, by block"
 _FLOOR = "noise floor: a ratio within it does not count"
 _LEAST_REACH = 0.04
@@ -255,14 +241,14 @@ def comparison_chart(compared: ComparedRun) -> list[View] | None:
     rows = [row for line in lines for row in _rows_of_line(*line) if low - spare <= row["x"] <= high + spare]
     drawn = {row["series"] for row in rows}
     looks = {str(word): Look(colour, "circle") for word, colour in _COLOURS.items()}
-    looks |= {_BLOCK: Look(MUTED, "circle-open", size=20), _NOISE: Look(MUTED, "tick", size=40)}
-    looks |= {_FLOOR: Look(MUTED, "tick", size=40)}
-    x = number("x", "ratio (better to the right)", reach=(low - spare, high + spare))
-    y = names("y", "", list(dict.fromkeys(name for name, _, _ in lines)))
-    behind = bands(x, [(1 - margin, 1 + margin)], GREEN, f"margin of {margin:.0%}", 0.12)
-    one = rules(x, [(1, "", Look(MUTED, line="solid", width=1))])
-    ratios = series(x, y, rows, {name: look for name, look in looks.items() if name in drawn}, offset="row")
-    return [panel(title, behind, one, ratios, height=60 + 44 * len(y["scale"]["domain"]))]
+    looks |= {_BLOCK: Look(vega.MUTED, "circle-open", size=20), _NOISE: Look(vega.MUTED, "tick", size=40)}
+    looks |= {_FLOOR: Look(vega.MUTED, "tick", size=40)}
+    x = vega.number("x", "ratio (better to the right)", reach=(low - spare, high + spare))
+    y = vega.names("y", "", list(dict.fromkeys(name for name, _, _ in lines)))
+    behind = vega.bands(x, [(1 - margin, 1 + margin)], vega.GREEN, f"margin of {margin:.0%}", 0.12)
+    one = vega.rules(x, [(1, "", Look(vega.MUTED, line="solid", width=1))])
+    ratios = vega.series(x, y, rows, {name: look for name, look in looks.items() if name in drawn}, offset="row")
+    return [vega.panel(title, behind, one, ratios, height=60 + 44 * len(y["scale"]["domain"]))]
 
 
 def _rows_of_line(name: str, metric: MetricComparison, ratio: float) -> Iterator[Row]:

@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import figures
-from pytest_nfvperf.adapters.report.chart import SERIES, SYMBOLS, Look, View, names, number, panel, series
+from pytest_nfvperf.adapters.report import figures, vega
 from pytest_nfvperf.adapters.report.charts import find_sweeps, sweep_chart
 from pytest_nfvperf.adapters.report.figures import bound_mark
 from pytest_nfvperf.adapters.report.html import head_style
@@ -26,6 +25,7 @@ from pytest_nfvperf.adapters.report.picture import inline
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
 from pytest_nfvperf.adapters.report.subjects import name_of_test, title
 from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.adapters.report.vega import SERIES, Look, View
 from pytest_nfvperf.model.display import (
     MISSING,
     format_against,
@@ -86,15 +86,15 @@ class DatasheetSection:
 def _by_frame_size(heading: str, unit: str, curves: Sequence[tuple[str, Mapping[str, float]]]) -> View:
     sizes = {size for _, points in curves for size in points}
     places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
-    looks = {name: Look(SERIES[at], SYMBOLS[at], "solid") for at, (name, _) in enumerate(curves)}
+    looks = {name: Look(SERIES[at], vega.SYMBOLS[at], "solid") for at, (name, _) in enumerate(curves)}
     rows = [
         {"series": name, "x": place, "y": points[place]} | ({} if place.isdigit() else {"alone": True})
         for name, points in curves
         for place in places
         if place in points
     ]
-    x, y = names("x", "frame size, bytes with FCS", places), number("y", unit, zero=True)
-    return panel(heading, series(x, y, rows, looks))
+    x, y = vega.names("x", "frame size, bytes with FCS", places), vega.number("y", unit, zero=True)
+    return vega.panel(heading, vega.series(x, y, rows, looks))
 
 
 def render_datasheet(run: RunEvidence, path: Path) -> Path:

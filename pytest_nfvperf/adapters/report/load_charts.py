@@ -6,23 +6,8 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_nfvperf.adapters.report.chart import (
-    BLUE,
-    GREEN,
-    LIMIT,
-    MUTED,
-    SERIES,
-    VERMILION,
-    Line,
-    Look,
-    Row,
-    View,
-    bands,
-    number,
-    panel,
-    rules,
-    series,
-)
+from pytest_nfvperf.adapters.report import vega
+from pytest_nfvperf.adapters.report.vega import SERIES, Line, Look, Row, View
 from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.outcome import ClassOutcome, LossPoint
 from pytest_nfvperf.model.measure.soak import Soak
@@ -53,12 +38,12 @@ def latency_chart(curves: Sequence[tuple[str, Histogram]], verdicts: Sequence[Ve
     high = max(*(one.max_ns for _, one in shown), *(row["y"] * 1e3 for row in limits), 0)
     wide = high > 20 * max(low, 1)
     ticks = {"values": [1, 2, *(10**nines for nines in range(1, 7) if 10**nines <= most)], "labelExpr": _PERCENT}
-    x = number("x", "percentile", log=True, reach=(1, most), **ticks)
-    y = number("y", "latency, us", log=wide, zero=not wide)
+    x = vega.number("x", "percentile", log=True, reach=(1, most), **ticks)
+    y = vega.number("y", "latency, us", log=wide, zero=not wide)
     looks = {name: Look(colour, line="solid") for (name, _), colour in zip(shown, SERIES, strict=False)}
     rows = [row for name, histogram in shown for row in _percentiles(name, histogram) if name in looks]
-    steps = series(x, y, rows, looks, steps=True)
-    return [panel("Latency by percentile", series(x, y, limits, {"limit": LIMIT}), steps)]
+    steps = vega.series(x, y, rows, looks, steps=True)
+    return [vega.panel("Latency by percentile", vega.series(x, y, limits, {"limit": vega.LIMIT}), steps)]
 
 
 def _latency_limits(verdicts: Sequence[Verdict], most: float) -> Iterator[Row]:
@@ -91,7 +76,7 @@ def _percentiles(name: str, histogram: Histogram) -> Iterator[Row]:
     steps.append((float(total), histogram.max_ns))
     for x, ns in steps:
         hover = f"{name}\n{100 - 100 / x:.6g} % within {format_ns(ns)}"
-        yield {"series": name, "x": float(f"{x:.5g}"), "y": ns / 1e3, "hover": hover}
+        yield {"series": name, "x": float(f"{x:.5g}"), "y": max(ns, 1) / 1e3, "hover": hover}  # logarithms have no 0
 
 
 def loss_chart(
@@ -110,9 +95,9 @@ def loss_chart(
     """
     rising = sorted(points, key=lambda point: point.load_fps)
     looks = {
-        "frame loss": Look(BLUE, line="solid"),
-        "no loss": Look(GREEN, "circle"),
-        "loss": Look(VERMILION, "circle"),
+        "frame loss": Look(vega.BLUE, line="solid"),
+        "no loss": Look(vega.GREEN, "circle"),
+        "loss": Look(vega.VERMILION, "circle"),
     }
     rows: list[Row] = []
     for point in rising:
@@ -137,10 +122,11 @@ def loss_chart(
         for trial in verdict.evidence
         if trial in at
     }
-    x, y = number("x", _LOAD), number("y", "loss, %", zero=True)
+    x, y = vega.number("x", _LOAD), vega.number("y", "loss, %", zero=True)
     drawn = {row["series"] for row in rows}
     shown = {name: look for name, look in looks.items() if name in drawn}
-    return [panel(title, series(x, y, list(_limit_rows(limits)), {"limit": LIMIT}), series(x, y, rows, shown))]
+    marks = vega.series(x, y, list(_limit_rows(limits)), {"limit": vega.LIMIT})
+    return [vega.panel(title, marks, vega.series(x, y, rows, shown))]
 
 
 def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
@@ -152,7 +138,7 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
         return None
     factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
     disturbed = [(one.start_s / factor, one.end_s / factor) for one in soak.disturbed]
-    lossy = [(one.end_s / factor, "", Look(VERMILION, line="solid", width=0.8)) for one in soak.lossy]
+    lossy = [(one.end_s / factor, "", Look(vega.VERMILION, line="solid", width=0.8)) for one in soak.lossy]
     members: dict[str, list[SoakCurve]] = {}
     for curve in curves:
         members.setdefault(curve.panel, []).append(curve)
@@ -160,18 +146,18 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
     for name, of_it in members.items():
         highest_first = sorted(of_it, key=lambda curve: -max(value for _, value in curve.points))
         top = max(value for _, value in highest_first[0].points)
-        x = number("x", f"time, {unit}", zero=True)
-        y = number("y", of_it[0].unit, zero=True, reach=None if top > 0 else (0, 1))
+        x = vega.number("x", f"time, {unit}", zero=True)
+        y = vega.number("y", of_it[0].unit, zero=True, reach=None if top > 0 else (0, 1))
         looks = {curve.name: _soak_look(curve, at, len(of_it)) for at, curve in enumerate(highest_first)}
         rows = [
             {"series": curve.name, "x": round(t / factor, 4), "y": float(f"{value:.5g}")}
             for curve in highest_first
             for t, value in curve.points
         ]
-        behind = bands(x, disturbed, MUTED, opacity=0.25), rules(x, lossy)
+        behind = vega.bands(x, disturbed, vega.MUTED, opacity=0.25), vega.rules(x, lossy)
         title = name[0].upper() + name[1:]
         notes = [note] if note and not panels else []
-        panels.append(panel(title, *behind, series(x, y, rows, looks), notes=notes, height=170))
+        panels.append(vega.panel(title, *behind, vega.series(x, y, rows, looks), notes=notes, height=170))
     return panels
 
 

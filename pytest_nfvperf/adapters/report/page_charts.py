@@ -16,9 +16,9 @@ from pathlib import Path
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.chart import View
 from pytest_nfvperf.adapters.report.picture import as_file, shown, theme, to_png, to_svgs
 from pytest_nfvperf.adapters.report.templating import TEMPLATES
+from pytest_nfvperf.adapters.report.vega import View
 
 _LIBRARY = TEMPLATES / "vega.js.gz"
 _ID = re.compile(r'<(?!g |path|clipPath|image)\w+[^>]* id="([^"]+)"')

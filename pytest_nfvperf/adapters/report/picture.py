@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.chart import MUTED, View
+from pytest_nfvperf.adapters.report.vega import MUTED, View
 from pytest_nfvperf.model.display import visible
 
 GET_PICTURES = "pip install 'pytest-nfvperf[charts]'"

@@ -15,7 +15,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, MUTED, ORANGE, PURPLE, SKY, VERMILION
+from pytest_nfvperf.adapters.report.vega import BLUE, GREEN, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.topology_text import (

@@ -20,7 +20,6 @@ from allure_commons.model2 import Status
 from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.chart import View
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, study_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
 from pytest_nfvperf.adapters.report.figures import (
@@ -46,6 +45,7 @@ from pytest_nfvperf.adapters.report.texts import (
     trials_csv,
 )
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+from pytest_nfvperf.adapters.report.vega import View
 from pytest_nfvperf.features.allure import results
 from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.model.display import format_against, format_margin

@@ -6,25 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import page_charts
-from pytest_nfvperf.adapters.report.chart import (
-    BLUE,
-    MUTED,
-    ORANGE,
-    VERMILION,
-    Look,
-    Row,
-    View,
-    bars,
-    names,
-    number,
-    panel,
-    rules,
-    series,
-)
+from pytest_nfvperf.adapters.report import page_charts, vega
 from pytest_nfvperf.adapters.report.page_charts import PageCharts
 from pytest_nfvperf.adapters.report.picture import as_file, can_draw, to_png, to_svgs
 from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.adapters.report.vega import Look, Row, View
 from pytest_nfvperf.features.bisect.account import event_text, verdict_lines
 from pytest_nfvperf.features.bisect.beliefs import Levels
 from pytest_nfvperf.features.bisect.bisection import BisectionState
@@ -32,8 +18,8 @@ from pytest_nfvperf.features.bisect.events import Estimate, Event, Question, run
 
 _PAGE, PICTURE = "bisection.html", "bisection.png"
 _MEASURED, _CANNOT = "measured, with interval at 95 %", "skipped: cannot be used"
-_CANNOT_LOOK = {_CANNOT: Look(VERMILION, "x")}
-_LEVEL = Look(MUTED, line="dash", width=1)
+_CANNOT_LOOK = {_CANNOT: Look(vega.VERMILION, "x")}
+_LEVEL = Look(vega.MUTED, line="dash", width=1)
 
 
 def render_bisection(
@@ -83,17 +69,17 @@ def has_picture(now: BisectionState) -> bool:
 
 def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> list[View]:
     """What was measured of each version, and the chances of each; ``now.subject`` is known."""
-    x = names("x", "", question.versions)
+    x = vega.names("x", "", question.versions)
     if isinstance(now.evidence, Levels):
         above = _ratios(x, question, events, now.evidence)
     else:
         above = _failures(x, question, events, now)
-    y = number("y", "probability, %", reach=(0, 100))
+    y = vega.number("y", "probability, %", reach=(0, 100))
     rows = [
         {"x": version, "y": chance * 100, "hover": f"{version}: {chance:.1%}"}
         for version, chance in zip(question.versions[1:], now.chances, strict=True)
     ]
-    return [above, panel("The change came in with this version", bars(x, y, rows, ORANGE))]
+    return [above, vega.panel("The change came in with this version", vega.bars(x, y, rows, vega.ORANGE))]
 
 
 def _skipped(question: Question, events: Sequence[Event], y: float) -> list[Row]:
@@ -109,10 +95,10 @@ def _ratios(x: View, question: Question, events: Sequence[Event], evidence: Leve
         hover = f"{question.versions[at]}: {ratio:.2f} % ({low:.2f} .. {high:.2f} %)"
         place = {"series": _MEASURED, "x": question.versions[at], "y": ratio}
         rows.append(place | {"low": low, "high": high, "hover": hover})
-    y = number("y", f"% of {question.versions[0]}")
+    y = vega.number("y", f"% of {question.versions[0]}")
     levels = [(100, "", _LEVEL), (evidence.change.interval()[0] * 100, "", _LEVEL)]
-    looks = {_MEASURED: Look(BLUE, "circle"), "good end": Look(BLUE, "square")} | _CANNOT_LOOK
-    return panel("Each version against the good end", rules(y, levels), series(x, y, rows, looks))
+    looks = {_MEASURED: Look(vega.BLUE, "circle"), "good end": Look(vega.BLUE, "square")} | _CANNOT_LOOK
+    return vega.panel("Each version against the good end", vega.rules(y, levels), vega.series(x, y, rows, looks))
 
 
 def _failures(x: View, question: Question, events: Sequence[Event], now: BisectionState) -> View:
@@ -121,6 +107,6 @@ def _failures(x: View, question: Question, events: Sequence[Event], now: Bisecti
     for at, ran in sorted(runs(events, test).items()):
         place = {"series": "runs that failed", "x": question.versions[at], "y": 100 * ran.failed / ran.count}
         rows.append(place | {"label": f"{ran.failed}/{ran.count}"})
-    looks = {"runs that failed": Look(BLUE, "circle")} | _CANNOT_LOOK
-    y = number("y", "failed runs, %", reach=(0, 100))
-    return panel(f"{test} on each version", series(x, y, rows, looks))
+    looks = {"runs that failed": Look(vega.BLUE, "circle")} | _CANNOT_LOOK
+    y = vega.number("y", "failed runs, %", reach=(0, 100))
+    return vega.panel(f"{test} on each version", vega.series(x, y, rows, looks))

@@ -4,10 +4,10 @@ A chart is a list of panels. A panel is a Vega-Lite view (https://vega.github.io
 altair's classes would check each against a schema, which takes longer than the rest of a report. ``page_charts`` shows
 charts in a page, ``picture`` makes files of them.
 
-Rows of data have the keys ``series``, ``x`` and ``y``, and may have ``low`` and ``high`` (the ends of an interval),
-``label`` (beside the point), ``hover`` (its text in a browser), ``link`` (the id on the page that a click leads to) and
-``alone`` (no line leads there). Colours are Okabe and Ito's, which stay apart under every common colour blindness, and
-are readable on light and dark paper.
+Rows of data have the keys ``series``, ``x`` and ``y`` (or those that the axes name), and may have ``low`` and ``high``
+(the ends of an interval), ``label`` (beside the point), ``hover`` (its text in a browser), ``link`` (what a click leads
+to), ``alone`` (no line leads there) and ``curve`` (a line of its own). Colours are Okabe and Ito's, which stay apart
+under every common colour blindness, and are readable on light and dark paper.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ LIMIT = Look(VERMILION, "bar", size=110)
 
 
 def number(
-    field: Literal["x", "y"],
+    field: str,
     title: str,
     *,
     log: bool = False,
@@ -80,7 +80,10 @@ def number(
     reach: tuple[float, float] | None = None,
     **axis: Any,
 ) -> View:
-    """An axis of numbers. ``title``: with the unit. ``reach``: what it shows. ``axis``: properties of Vega-Lite's."""
+    """An axis of the numbers in a ``field`` of the rows.
+
+    ``title``: with the unit. ``reach``: what it shows. ``axis``: properties of Vega-Lite's.
+    """
     scale: View = {"type": "log"} if log else {"zero": zero}
     if reach:
         scale |= {"domain": list(reach), "nice": False}
@@ -124,6 +127,8 @@ def series(
     across, points = y["type"] == "nominal", [name for name, look in looks.items() if look.symbol]
     lines = [name for name, look in looks.items() if look.line]
     shared: View = {"x": x, "y": y}
+    if any("curve" in row for row in rows):
+        shared["detail"] = {"field": "curve"}
     if offset:
         order = None if offset == "series" else "ascending"
         shared["yOffset" if across else "xOffset"] = {"field": offset, "type": "nominal", "sort": order}
