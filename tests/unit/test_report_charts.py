@@ -39,7 +39,7 @@ def swept(verdicts: dict[int, Verdict]) -> Any:
     of = {
         one.labels: (verdicts[size],) for one, size in zip(outcomes, (64, 512, 1518), strict=True) if size in verdicts
     }
-    return sweep_chart(sweep.series, verdicts=of)
+    return sweep_chart(sweep, verdicts=of)
 
 
 def test_a_sweep_has_a_line_at_the_limits_in_both_units() -> None:
@@ -113,7 +113,7 @@ def test_a_latency_chart_has_marks_at_the_percentiles_that_limits_are_about() ->
 )
 def test_an_arrow_points_only_to_a_ceiling_that_is_drawn(goal: SearchedGoal, ceiling: float | None, mark: str) -> None:
     (sweep,) = find_sweeps([outcome(size, goal, ceiling_fps=ceiling) for size in (64, 128)])
-    chart = sweep_chart(sweep.series)
+    chart = sweep_chart(sweep)
     assert {row.get("label", "") for row in rows(chart, "pvp NDR")} == {mark}
     notes = chart[0]["title"]["subtitle"] if mark else []
     assert [note[0] for note in notes] == [mark] * bool(mark)

@@ -260,14 +260,14 @@ def test_sweeps_are_found_along_every_label_that_counts() -> None:
     flows = [outcome("64", count, test="test_b") for count in ("1", "1000", "100000")]
     other = [outcome(size, "1", "pvp", "test_c") for size in ("64", "512")]
     found = find_sweeps([*sizes, *flows, *other])
-    assert [(s.axis, [one.name for one in s.series]) for s in found] == [
+    assert [(s.axis, [name for name, _ in s.curves]) for s in found] == [
         ("frame_size", ["phy2phy", "pvp"]),
         ("flows", ["phy2phy · 64 B"]),
     ]
-    assert len(found[1].series[0].outcomes) == 3
+    assert len(found[1].outcomes) == 3
     assert find_sweeps(sizes[:1]) == []
     twice = find_sweeps([*sizes, *(outcome(size, "1", test="test_b") for size in ("64", "512"))])
-    assert [one.name for one in twice[0].series] == ["a · phy2phy", "b · phy2phy"]
+    assert [name for name, _ in twice[0].curves] == ["a · phy2phy", "b · phy2phy"]
 
 
 def test_nothing_measured_gives_no_table() -> None:

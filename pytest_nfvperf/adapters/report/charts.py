@@ -208,19 +208,18 @@ def _result_reach(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple
 
 
 @dataclass(frozen=True, slots=True)
-class SweepSeries:
-    """Outcomes that differ in one label only. ``name``: what they have in common, such as "pvp"."""
-
-    name: str
-    outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one chart shows. ``axis``: the label on the x axis."""
+    """Curves of outcomes that differ in one label only.
+
+    ``axis``: this label. ``curves``: what the outcomes of each have in common, such as "pvp", and these outcomes.
+    """
 
     axis: str
-    series: tuple[SweepSeries, ...]
+    curves: tuple[tuple[str, Sequence[Outcome]], ...]
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [outcome for _, outcomes in self.curves for outcome in outcomes]
 
 
 def find_sweeps(outcomes: Sequence[Outcome]) -> list[Sweep]:
@@ -244,8 +243,8 @@ def _along(axis: str, outcomes: Sequence[Outcome]) -> list[Sweep]:
     names = [_curve_name(own, common | {"test": ""}) for own in labels]
     if len(set(names)) < len(names):
         names = [_curve_name(own, common) for own in labels]
-    series = [SweepSeries(name, tuple(group)) for name, group in zip(names, curves.values(), strict=True)]
-    return [Sweep(axis, tuple(series[i : i + MOST_SERIES])) for i in range(0, len(series), MOST_SERIES)]
+    named = list(zip(names, curves.values(), strict=True))
+    return [Sweep(axis, tuple(named[at : at + MOST_SERIES])) for at in range(0, len(named), MOST_SERIES)]
 
 
 def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
@@ -254,29 +253,28 @@ def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
 
 
 def sweep_chart(
-    curves: Sequence[SweepSeries],
+    sweep: Sweep,
     published: Sequence[PublishedSeries] = (),
     *,
-    axis: str = "frame_size",
     verdicts: Verdicts = _NO_VERDICTS,
     line_rate: bool = False,
 ) -> list[View]:
     """NDR and PDR in frames/s and bit/s per direction. Solid: no loss; dashed: with the loss that PDR allows.
 
     Args:
-        curves: those of one sweep.
-        published: others' figures, to show beside them.
-        axis: the label on the x axis. Published series need "frame_size".
+        sweep: what to draw.
+        published: others' figures, to show beside a sweep of frame sizes.
         verdicts: their limits are drawn.
         line_rate: draw the theoretical maximum, too, which RFC 2544 section 26.1 wants beside the measured one.
     """
-    labels = {outcome.label[axis] for one in curves for outcome in one.outcomes}
+    axis = sweep.axis
+    labels = {outcome.label[axis] for outcome in sweep.outcomes}
     labels |= {str(size) for other in published for size, _ in other.points}
     # Numbers rising, then mixes.
     places = [_place(axis, text) for text in sorted(labels, key=lambda text: (not text.isdigit(), len(text), text))]
     looks: dict[str, Look] = {}
-    rows = [*_published_rows(published, looks), *_goal_rows(axis, curves, looks)]
-    rows += _reference_rows(axis, curves, verdicts, looks, line_rate=line_rate)
+    rows = [*_published_rows(published, looks), *_goal_rows(sweep, looks)]
+    rows += _reference_rows(sweep, verdicts, looks, line_rate=line_rate)
     rows.sort(key=lambda row: places.index(row["x"]))
     x = vega.names("x", _AXIS_TITLES.get(axis, axis), places)
     notes = [text for mark, text in _MARKS.items() if any(row.get("label") == mark for row in rows)]
@@ -310,43 +308,41 @@ def _published_rows(published: Sequence[PublishedSeries], looks: dict[str, Look]
             yield {"series": name, "x": str(size), "Mpps": mpps, "Gbps": gbps, "hover": hover}
 
 
-def _goal_rows(axis: str, curves: Sequence[SweepSeries], looks: dict[str, Look]) -> Iterator[Row]:
-    for at, one in enumerate(curves):
-        colour, marked = SERIES[at % len(SERIES)], set[tuple[str, str]]()
-        for outcome in one.outcomes:
+def _goal_rows(sweep: Sweep, looks: dict[str, Look]) -> Iterator[Row]:
+    for (curve, outcomes), colour in zip(sweep.curves, SERIES, strict=False):
+        marked = set[tuple[str, str]]()
+        for outcome in outcomes:
             for goal in outcome.goals:
                 seen, metric = outcome.figure(goal.goal.name, "pps"), goal.goal.name
                 if goal.load_fps is None or seen is None:
-                    looks.setdefault(name := f"{one.name}: no result", Look(colour, "x"))
-                    yield _rate(axis, outcome, 0.0, name, hover="no result")
+                    looks.setdefault(name := f"{curve}: no result", Look(colour, "x"))
+                    yield _rate(sweep.axis, outcome, 0.0, name, hover="no result")
                     continue
                 strict = Look(colour, "circle", "solid"), Look(colour, "circle-open", "dash", 80, 1.3)
-                looks.setdefault(name := f"{one.name} {metric.upper()}", strict[metric not in ZERO_LOSS])
-                shown, mark = goal_figures(outcome, metric), (outcome.label[axis], _sweep_mark(outcome, seen))
+                looks.setdefault(name := f"{curve} {metric.upper()}", strict[metric not in ZERO_LOSS])
+                shown, mark = goal_figures(outcome, metric), (outcome.label[sweep.axis], _sweep_mark(outcome, seen))
                 more = {"hover": f"{mark[0]}: {shown.mpps} Mpps, {shown.gbps} Gbps\n{shown.note}"}
                 more |= {"link": f"#{goal.confirmation.trial_id}"} if goal.confirmation else {}
                 more |= {"label": mark[1]} if mark not in marked else {}  # NDR and PDR lie on each other
                 marked.add(mark)
-                yield _rate(axis, outcome, seen.value, name, **more)
+                yield _rate(sweep.axis, outcome, seen.value, name, **more)
 
 
-def _reference_rows(
-    axis: str, curves: Sequence[SweepSeries], verdicts: Verdicts, looks: dict[str, Look], *, line_rate: bool
-) -> Iterator[Row]:
+def _reference_rows(sweep: Sweep, verdicts: Verdicts, looks: dict[str, Look], *, line_rate: bool) -> Iterator[Row]:
     """What the rates stand beside: the rig's ceiling, the line's rate, and limits, a line for each goal's."""
-    for one, outcome in [(each, outcome) for each in curves for outcome in each.outcomes]:
+    for curve, outcome in [(curve, outcome) for curve, outcomes in sweep.curves for outcome in outcomes]:
         if outcome.ceiling_fps is not None:
             looks.setdefault(name := "rig's own ceiling", Look(vega.MUTED, "bar", size=110))
-            yield _rate(axis, outcome, outcome.ceiling_fps, name)
+            yield _rate(sweep.axis, outcome, outcome.ceiling_fps, name)
         if line_rate and outcome.line_rate_fps is not None:
             looks.setdefault(name := "theoretical maximum", Look(vega.MUTED, line="dash"))
-            yield _rate(axis, outcome, outcome.line_rate_fps, name)
+            yield _rate(sweep.axis, outcome, outcome.line_rate_fps, name)
         for verdict in verdicts.get(outcome.labels, ()):
             fps = limit_fps(verdict, outcome) if outcome.goal(verdict.metric) else None
             if fps is not None:
                 looks.setdefault("limit", _LIMITS)
-                of_it = f"{one.name} {verdict.metric}"
-                yield _rate(axis, outcome, fps, "limit", curve=of_it, hover=verdict.requirement)
+                of_it = f"{curve} {verdict.metric}"
+                yield _rate(sweep.axis, outcome, fps, "limit", curve=of_it, hover=verdict.requirement)
 
 
 def _sweep_mark(outcome: Outcome, seen: Figure) -> str:

@@ -201,7 +201,7 @@ def _throughput(measured: Sequence[_Measured]) -> DatasheetSection:
     verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
     sweeps = find_sweeps([outcome for outcome, _ in measured])
     for sweep in sweeps[:_MOST_GRAPHS]:
-        drawn = sweep_chart(sweep.series, axis=sweep.axis, verdicts=verdicts_on, line_rate=True)
+        drawn = sweep_chart(sweep, verdicts=verdicts_on, line_rate=True)
         made.graphs.append(inline(drawn, "Throughput"))
     made.note += _in_table_only(len(sweeps) - len(made.graphs), "graph")
     return made

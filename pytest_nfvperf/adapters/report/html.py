@@ -175,10 +175,10 @@ def _compare_within(
         for outcome in page.evidence.outcomes.values()
     }
     for number, sweep in enumerate(find_sweeps(outcomes), 1):
-        labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
+        labels = [outcome.label for outcome in sweep.outcomes]
         beside = [each for each in published if sweep.axis == "frame_size" and any(map(each.belongs_to, labels))]
-        title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
-        drawing = sweep_chart(sweep.series, beside, axis=sweep.axis, verdicts=verdicts)
+        title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(name for name, _ in sweep.curves)}"
+        drawing = sweep_chart(sweep, beside, verdicts=verdicts)
         chart = charts.add(drawing, f"sweep {suite.name} {sweep.axis} {number}", f"{suite.name}: {title}")
         suite.sweeps.append((title, chart))
     groups: dict[tuple[str, str], list[StudyOutcomes]] = {}
