@@ -6,11 +6,13 @@ The file is in the tree, so that pages have charts without vl-convert, which has
 from __future__ import annotations
 
 import gzip
+from importlib.metadata import version
 
 import vl_convert
 
 from pytest_nfvperf.adapters.report.templating import TEMPLATES
 
+_SNIPPET = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vegaLite = vegaLite;"
 _LICENCE = """\
 /*! Vega {vega}, Vega-Lite {lite} and Vega-Embed {embed} (https://vega.github.io), bundled by vl-convert {convert}.
 
@@ -49,7 +51,7 @@ def main() -> None:
         "vega": vl_convert.get_vega_version(),
         "lite": vl_convert.get_vegalite_versions()[-1],
         "embed": vl_convert.get_vega_embed_version(),
-        "convert": vl_convert.__version__,
+        "convert": version("vl-convert-python"),
     }
     text = _LICENCE.format(**versions) + vl_convert.javascript_bundle()
     (TEMPLATES / "vega.js.gz").write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))

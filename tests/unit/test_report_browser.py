@@ -100,7 +100,8 @@ def test_a_mark_tells_its_figures_and_leads_to_its_trial(tab: Tab, page: Path, r
     assert name in run.trials
     tab.ask(f"{mark}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     box = tab.ask(f"(at => [at.x + at.width / 2, at.y + at.height / 2])({mark}.getBoundingClientRect())")
-    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
+    for beside in (3, 0):
+        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + beside, y=box[1])
     tip = "document.getElementById('vg-tooltip-element')"
     tab.wait(f"{tip}?.classList.contains('visible')", "the figures")
     assert tab.ask(f"{tip}.textContent").startswith(name)

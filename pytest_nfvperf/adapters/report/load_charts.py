@@ -37,7 +37,7 @@ def latency_chart(curves: Sequence[tuple[str, Histogram]], verdicts: Sequence[Ve
     low = min(one.min_ns for _, one in shown)
     high = max(*(one.max_ns for _, one in shown), *(row["y"] * 1e3 for row in limits), 0)
     wide = high > 20 * max(low, 1)
-    ticks = {"values": [1, 2, *(10**nines for nines in range(1, 7) if 10**nines <= most)], "labelExpr": _PERCENT}
+    ticks: View = {"values": [1, 2, *(10**nines for nines in range(1, 7) if 10**nines <= most)], "labelExpr": _PERCENT}
     x = vega.number("x", "percentile", log=True, reach=(1, most), **ticks)
     y = vega.number("y", "latency, us", log=wide, zero=not wide)
     looks = {name: Look(colour, line="solid") for (name, _), colour in zip(shown, SERIES, strict=False)}
@@ -142,7 +142,7 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
     members: dict[str, list[SoakCurve]] = {}
     for curve in curves:
         members.setdefault(curve.panel, []).append(curve)
-    panels, note = [], _left_out(soak, curves)
+    panels, note = list[View](), _left_out(soak, curves)
     for name, of_it in members.items():
         highest_first = sorted(of_it, key=lambda curve: -max(value for _, value in curve.points))
         top = max(value for _, value in highest_first[0].points)
@@ -163,9 +163,9 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
 
 def _soak_look(curve: SoakCurve, at: int, of: int) -> Look:
     below = min(of, len(SERIES)) - 1 - at
-    line: Line = ("solid", "dash", "dot")[at // len(SERIES) % 3]  # type: ignore[assignment] - one of them
+    lines: tuple[Line, ...] = ("solid", "dash", "dot")
     width = 1.3 + max(below, 0) * (curve.unit == STATE)  # states lie on each other: all are to be seen
-    return Look(SERIES[at % len(SERIES)], line=line, width=width)
+    return Look(SERIES[at % len(SERIES)], line=lines[at // len(SERIES) % 3], width=width)
 
 
 def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:

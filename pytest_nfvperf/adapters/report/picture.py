@@ -34,17 +34,17 @@ def can_draw() -> bool:
 
 def theme() -> View:
     """What all charts have in common, as Vega-Lite's config."""
-    ink = {
+    ink: View = {
         "labelColor": _INK,
         "titleColor": _INK,
         "labelFontSize": 11,
         "titleFontSize": 11,
         "titleFontWeight": "normal",
     }
-    lines = {"gridColor": MUTED, "gridOpacity": 0.22, "domainColor": MUTED, "tickColor": MUTED}
-    legend = {"orient": "bottom", "direction": "horizontal", "title": None, "symbolSize": 60, "symbolOpacity": 1}
+    lines: View = {"gridColor": MUTED, "gridOpacity": 0.22, "domainColor": MUTED, "tickColor": MUTED}
+    legend: View = {"orient": "bottom", "direction": "horizontal", "title": None, "symbolSize": 60, "symbolOpacity": 1}
     legend |= {"labelLimit": {"expr": "width"}, "symbolStrokeWidth": 1.5, "rowPadding": 3, "columnPadding": 14}
-    title = {"anchor": "start", "color": _INK, "fontSize": 13, "subtitleColor": MUTED, "subtitleFontSize": 11}
+    title: View = {"anchor": "start", "color": _INK, "fontSize": 13, "subtitleColor": MUTED, "subtitleFontSize": 11}
     return {
         "background": None,
         "font": "system-ui, Liberation Sans, sans-serif",
@@ -52,7 +52,7 @@ def theme() -> View:
         "axis": ink | lines,
         "legend": ink | legend | {"layout": {"bottom": {"direction": "vertical", "anchor": "start", "margin": 6}}},
         "title": title | {"offset": 8},
-        "text": {"color": _INK, "fontSize": 11},
+        "text": {"color": _INK, "fontSize": 12},
     }
 
 

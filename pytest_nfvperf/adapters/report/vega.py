@@ -193,14 +193,15 @@ def panel(title: str, *groups: View, notes: Sequence[str] = (), height: int = _H
     """
     shown = [group for group in groups if group["data"]["values"] or group is groups[-1]]
     for at, group in enumerate(shown):
-        if "opacity" not in group["encoding"]:
+        listed = [layer for layer in group["layer"] if any(map(_is_listed, layer["encoding"].values()))]
+        if listed and "opacity" not in group["encoding"]:
             alone = {"name": f"alone{at}", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
-            group["layer"][0]["params"] = [alone]
+            listed[0]["params"] = [alone]
             shines = {"condition": {"param": alone["name"], "value": 1}, "value": 0.08}
             group["encoding"] = group["encoding"] | {"opacity": shines}
     front = shown[-1]
     if all(front["encoding"][axis]["type"] == "quantitative" for axis in ("x", "y")):
-        front["layer"][0]["params"].append({"name": "zoom", "select": _ZOOM, "bind": "scales"})
+        front["layer"][0].setdefault("params", []).append({"name": "zoom", "select": _ZOOM, "bind": "scales"})
         for layer in (layer for group in shown for layer in group["layer"]):
             layer["mark"]["clip"] = {"expr": "length(data('zoom_store')) > 0"}  # else marks at an edge are cut
     heading = {"text": title, "subtitle": list(notes)} if notes else title
@@ -211,6 +212,10 @@ def panel(title: str, *groups: View, notes: Sequence[str] = (), height: int = _H
 
 def _layer(mark: View, encoding: View, *transforms: View) -> View:
     return {"mark": mark, "encoding": encoding, "transform": list(transforms)}
+
+
+def _is_listed(channel: View) -> bool:
+    return bool(channel.get("legend"))
 
 
 def _one_of(of_it: Sequence[str]) -> View:
@@ -236,7 +241,8 @@ def _scale(looks: Mapping[str, Look], values: Sequence[Any], *, listed: bool = F
     legend = {"values": named, "columns": {"expr": f"max(1, floor((across - 45) / {room:.0f}))"}} if named else None
     more = 0 if listed else 1
     scale = {"domain": [*looks, *["(not listed)"] * more], "range": [*values, *values[:more]]}
-    return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
+    kind = "nominal" if listed else "ordinal"  # Vega-Lite warns of widths and sizes of what has no order
+    return {"field": "series", "type": kind, "scale": scale, "legend": legend}
 
 
 def _shape(look: Look) -> str:

@@ -284,7 +284,7 @@ def _write_comparison(site: Site, compared: ComparedRun, address: str, runs: tup
     chart, drawing, charts = comparison_chart(compared), None, page_charts.PageCharts()
     if chart is not None:
         drawing = charts.add(chart, "comparison", "ratio of the later run to the earlier")
-    context = {"style": style(), "comparison": comparison_page(compared, drawing), "runs": runs}
+    context: dict[str, Any] = {"style": style(), "comparison": comparison_page(compared, drawing), "runs": runs}
     context |= {"charts": charts, "browser": page_charts, "site": "../"}
     text = environment().get_template("site_comparison.html").render(context)
     write_file(site.out / address, text)
