@@ -53,7 +53,7 @@ def main() -> None:
         "embed": vl_convert.get_vega_embed_version(),
         "convert": version("vl-convert-python"),
     }
-    text = _LICENCE.format(**versions) + vl_convert.javascript_bundle()
+    text = _LICENCE.format(**versions) + vl_convert.javascript_bundle(_SNIPPET)
     (TEMPLATES / "vega.js.gz").write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
 
 

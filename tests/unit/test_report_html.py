@@ -85,7 +85,7 @@ def test_needs_nothing_from_elsewhere(page: str) -> None:
     parsed = Page(page)
     assert all(link.startswith("#") for link in parsed.links)
     assert all(source.startswith(("#", "data:image/png;base64,")) for source in parsed.sources)
-    ours = [page_charts.script(name).strip() for name in ("charts.js", "report.js")]
+    ours = [page_charts.own_file(name).strip() for name in ("charts.js", "report.js")]
     assert parsed.scripts == [ours[0], page_charts.library(), ours[1]], "only the library, packed, and our scripts"
     assert not re.search(r"@import|url\((?!#)", page)
 
@@ -212,7 +212,7 @@ def test_what_users_write_is_escaped(tmp_path: Path) -> None:
     sample.end()
     parsed = Page(render(sample, tmp_path))
     assert not parsed.tags & {"em", "u", "i"}
-    assert parsed.scripts == [page_charts.script(name).strip() for name in ("charts.js", "report.js")]
+    assert parsed.scripts == [page_charts.own_file(name).strip() for name in ("charts.js", "report.js")]
 
 
 def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.picture import as_file, shown, theme, to_png, to_svgs
+from pytest_nfvperf.adapters.report.picture import as_file, shown, to_png, to_svgs
 from pytest_nfvperf.adapters.report.templating import TEMPLATES
 from pytest_nfvperf.adapters.report.vega import View
 
@@ -78,12 +78,7 @@ def write_library(path: Path) -> None:
 
 
 @functools.cache
-def chart_theme() -> Markup:
-    return htmlsafe_json_dumps(theme(), separators=(",", ":"))
-
-
-@functools.cache
-def script(name: str) -> Markup:
+def own_file(name: str) -> Markup:
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.vega import MUTED, View
+from pytest_nfvperf.adapters.report.templating import TEMPLATES
+from pytest_nfvperf.adapters.report.vega import View
 from pytest_nfvperf.model.display import visible
 
 GET_PICTURES = "pip install 'pytest-nfvperf[charts]'"
@@ -22,38 +23,14 @@ _WIDTH = 900
 _BETWEEN = 30
 _SCALE = 1.4
 """Of a PNG: pixels for each of the page's."""
-_INK = "currentColor"
-"""That of the page around it, in its light and its dark scheme."""
+_THEME = TEMPLATES / "theme.json"
+"""What all charts have in common. ``currentColor`` is that of the page around it, in its light and its dark scheme."""
 _SIZE = re.compile(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"')
 
 
 def can_draw() -> bool:
     """True if vl-convert is installed, which the extra ``charts`` brings."""
     return find_spec("vl_convert") is not None
-
-
-def theme() -> View:
-    """What all charts have in common, as Vega-Lite's config."""
-    ink: View = {
-        "labelColor": _INK,
-        "titleColor": _INK,
-        "labelFontSize": 11,
-        "titleFontSize": 11,
-        "titleFontWeight": "normal",
-    }
-    lines: View = {"gridColor": MUTED, "gridOpacity": 0.22, "domainColor": MUTED, "tickColor": MUTED}
-    legend: View = {"orient": "bottom", "direction": "horizontal", "title": None, "symbolSize": 60, "symbolOpacity": 1}
-    legend |= {"labelLimit": {"expr": "width"}, "symbolStrokeWidth": 1.5, "rowPadding": 3, "columnPadding": 14}
-    title: View = {"anchor": "start", "color": _INK, "fontSize": 13, "subtitleColor": MUTED, "subtitleFontSize": 11}
-    return {
-        "background": None,
-        "font": "system-ui, Liberation Sans, sans-serif",
-        "view": {"stroke": None},
-        "axis": ink | lines,
-        "legend": ink | legend | {"layout": {"bottom": {"direction": "vertical", "anchor": "start", "margin": 6}}},
-        "title": title | {"offset": 8},
-        "text": {"color": _INK, "fontSize": 12},
-    }
 
 
 def shown(part: object) -> object:
@@ -74,10 +51,10 @@ def to_svgs(panels: Sequence[View], title: str) -> list[Markup]:
 
     across = _WIDTH if len(panels) == 1 else (_WIDTH - _BETWEEN) // 2
     place = {"width": across, "autosize": {"type": "fit-x"}, "params": [{"name": "across", "value": across}]}
-    label = Markup.escape(visible(title))
+    label, config = Markup.escape(visible(title)), json.loads(_THEME.read_text(encoding="utf-8"))
     made = []
     for panel in panels:
-        svg = vl_convert.vegalite_to_svg(json.dumps(shown(panel | place | {"config": theme()})))
+        svg = vl_convert.vegalite_to_svg(json.dumps(shown(panel | place | {"config": config})))
         made.append(Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)))  # noqa: S704 - escaped
     return made
 
