@@ -44,8 +44,9 @@ class PageCharts:
         return Markup('<div class="chart" role="group" aria-label="{}" data-chart=\'{}\'></div>').format(title, data)
 
     def add_drawing(self, svg: Markup, name: str) -> Markup:
-        """What is drawn already."""
-        self._drawings[_file_name(name)] = svg
+        """What is drawn already; "" for nothing."""
+        if svg:
+            self._drawings[_file_name(name)] = svg
         return svg
 
     def write_pictures(self, folder: Path, *, of_charts: bool) -> None:
@@ -72,9 +73,8 @@ def library() -> Markup:
     return Markup(base64.b64encode(_LIBRARY.read_bytes()).decode())  # noqa: S704 - our own file
 
 
-def write_library(path: Path) -> None:
-    """Write Vega as a file beside the pages of a site."""
-    path.write_bytes(gzip.decompress(_LIBRARY.read_bytes()))
+def unpacked_library() -> str:
+    return gzip.decompress(_LIBRARY.read_bytes()).decode()
 
 
 @functools.cache

@@ -309,7 +309,7 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, 
     from markupsafe import Markup  # noqa: PLC0415
 
     from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.page_charts import write_library  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.page_charts import unpacked_library  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
     from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
 
@@ -339,5 +339,5 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, 
         "comparisons": [] if any(run.compared[0] for run in site.runs) else site.comparisons,
         "problems": site.problems,
     }
-    write_library(site.out / "vega.js")
+    write_file(site.out / "vega.js", unpacked_library())
     write_file(site.out / "index.html", environment().get_template("site.html").render(context))
