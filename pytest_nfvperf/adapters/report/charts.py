@@ -110,27 +110,20 @@ def search_chart(
         if outcome is not None and outcome.goal(verdict.metric) and (fps := limit_fps(verdict, outcome)) is not None
     ]
     lines = [*_goal_rules(coloured), *limits]
-    x, y = (
-        vega.number("x", "trial", reach=(0, len(trials) + 1), tickMinStep=1),
-        vega.number("y", _PER_DIRECTION, zero=True),
-    )
+    x = vega.number("x", "trial", reach=(0, len(trials) + 1), tickMinStep=1)
+    y = vega.number("y", _PER_DIRECTION, zero=True)
+    every = vega.series(x, y, rows, looks)
     reach = _result_reach(goals, [row["y"] for row in rows])
     if reach is None:
-        return [
-            vega.panel("Every trial", *_goal_bands(y, coloured), vega.rules(y, lines), vega.series(x, y, rows, looks))
-        ]
+        return [vega.panel("Every trial", *_goal_bands(y, coloured), vega.rules(y, lines), every)]
     low, high = reach
     close = vega.number("y", _PER_DIRECTION, reach=reach)
     near = [row for row in rows if low <= row["y"] <= high]
     found = vega.rules(close, [line for line in lines if low <= line[0] <= high])
     title = "Close to the result (the grey band)"
+    band = vega.bands(y, [reach], vega.MUTED, opacity=0.2)
     return [
-        vega.panel(
-            "Every trial",
-            vega.bands(y, [reach], vega.MUTED, opacity=0.2),
-            vega.rules(y, limits),
-            vega.series(x, y, rows, looks),
-        ),
+        vega.panel("Every trial", band, vega.rules(y, limits), every),
         vega.panel(title, *_goal_bands(close, coloured, reach), found, vega.series(x, close, near, looks)),
     ]
 

@@ -239,7 +239,6 @@ def comparison_chart(compared: ComparedRun) -> list[View] | None:
     low, high = min([*ends, 1 - _LEAST_REACH]), max([*ends, 1 + _LEAST_REACH])
     spare, margin = (high - low) * 0.06, compared.comparing.margin
     rows = [row for line in lines for row in _rows_of_line(*line) if low - spare <= row["x"] <= high + spare]
-    drawn = {row["series"] for row in rows}
     looks = {str(word): Look(colour, "circle") for word, colour in _COLOURS.items()}
     looks |= {_BLOCK: Look(vega.MUTED, "circle-open", size=20), _NOISE: Look(vega.MUTED, "tick", size=40)}
     looks |= {_FLOOR: Look(vega.MUTED, "tick", size=40)}
@@ -247,7 +246,7 @@ def comparison_chart(compared: ComparedRun) -> list[View] | None:
     y = vega.names("y", "", list(dict.fromkeys(name for name, _, _ in lines)))
     behind = vega.bands(x, [(1 - margin, 1 + margin)], vega.GREEN, f"margin of {margin:.0%}", 0.12)
     one = vega.rules(x, [(1, "", Look(vega.MUTED, line="solid", width=1))])
-    ratios = vega.series(x, y, rows, {name: look for name, look in looks.items() if name in drawn}, offset="row")
+    ratios = vega.series(x, y, rows, looks, offset="row")
     return [vega.panel(title, behind, one, ratios, height=60 + 44 * len(y["scale"]["domain"]))]
 
 

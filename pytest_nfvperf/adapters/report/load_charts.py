@@ -123,10 +123,8 @@ def loss_chart(
         if trial in at
     }
     x, y = vega.number("x", _LOAD), vega.number("y", "loss, %", zero=True)
-    drawn = {row["series"] for row in rows}
-    shown = {name: look for name, look in looks.items() if name in drawn}
     marks = vega.series(x, y, list(_limit_rows(limits)), {"limit": vega.LIMIT})
-    return [vega.panel(title, marks, vega.series(x, y, rows, shown))]
+    return [vega.panel(title, marks, vega.series(x, y, rows, looks))]
 
 
 def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:

@@ -119,11 +119,13 @@ def series(
     steps: bool = False,
     offset: str = "",
 ) -> View:
-    """Lines, intervals, points and labels of several series, with a legend of all ``looks``.
+    """Lines, intervals, points and labels of several series, with a legend of those that have rows.
 
     ``steps``: lines go to the right first, then up. ``offset``: the key by which rows of one name stand side by side;
     intervals lie along the axis of numbers.
     """
+    drawn = {row["series"] for row in rows}
+    looks = {name: look for name, look in looks.items() if name in drawn}
     across, points = y["type"] == "nominal", [name for name, look in looks.items() if look.symbol]
     lines = [name for name, look in looks.items() if look.line]
     shared: View = {"x": x, "y": y}
