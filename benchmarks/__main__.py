@@ -32,7 +32,6 @@ from benchmarks.soak import soak_sampling
 from benchmarks.table import Figure, show
 from benchmarks.testbench import Bench, bench
 from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
-from benchmarks.two_machines import two_machines
 from benchmarks.whole_runs import whole_runs
 
 APART: dict[str, Callable[[], list[Figure]]] = {
@@ -44,7 +43,6 @@ APART: dict[str, Callable[[], list[Figure]]] = {
     "killed-bisections": killed_bisections,
     "slower-bisections": slower_bisections,
     "dearer-bisections": dearer_bisections,
-    "two-machines": two_machines,
     "whole-runs": whole_runs,
     "mutations": mutations,
 }
@@ -88,7 +86,6 @@ ASKED_FOR = {
     "rack",
     "same-against-same",
     "slower-bisections",
-    "two-machines",
     "whole-runs",
 }
 """Those that take minutes to two hours: run when they are named."""

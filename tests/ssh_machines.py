@@ -1,4 +1,4 @@
-"""Machines that ssh reaches: each a namespace of this one with an sshd in it. Tests and benchmarks share them."""
+"""Machines that ssh reaches: each a namespace of this one with an sshd in it. Tests share them."""
 
 from __future__ import annotations
 

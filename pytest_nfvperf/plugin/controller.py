@@ -1,6 +1,6 @@
 """Hooks of pytest-xdist's controller: it distributes the tests, and stores what workers report.
 
-The plugin registers them in runs with workers. Workers on this machine share the controller's run directory.
+The plugin registers them in runs with workers, which share the controller's run directory.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import pytest
 
 from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.controller_channel import ControllerChannel
-from pytest_nfvperf.plugin.far_files import CopiedFiles
 from pytest_nfvperf.plugin.output import say
 from pytest_nfvperf.plugin.run_state import FAR, MISTAKE, OPTIONS_KEY, RUN_DIR, RUN_DIR_KEY, run_directory
-from pytest_nfvperf.plugin.scheduler import DeferredScheduler, UnstartedWorker, tolerate_failed_starts
+from pytest_nfvperf.plugin.scheduler import DeferredScheduler, tolerate_failed_starts
 from pytest_nfvperf.plugin.worker_channel import refuse_not_utf8
 
 LOST = "nfv_lost"
@@ -27,19 +26,17 @@ class XdistHooks:
         self._config = config
         self._nodes: list[Any] = []
         self._channel: ControllerChannel | None = None
-        self._scheduler: DeferredScheduler | None = None
         self._lost: dict[str, str] = {}
 
     @pytest.hookimpl
     def pytest_xdist_setupnodes(self, config: pytest.Config) -> None:
-        """Prepare for worker starts that fail: they must not end the run."""
+        """Prepare for worker starts that fail."""
         refuse_not_utf8([*config.args, str(config.rootpath), *map(str, config.invocation_params.args)])
         dsession = config.pluginmanager.get_plugin("dsession")
         if dsession is None or config.getoption("dist") == "each":
             return  # every worker runs every test: nothing is distributed
         say_line, options = partial(say, config), config.stash[OPTIONS_KEY]
-        copied = CopiedFiles(run_directory(config, options), config.getoption("--alluredir", None), say_line)
-        self._channel = ControllerChannel(say_line, options.labels, copied.store)
+        self._channel = ControllerChannel(say_line, options.labels)
         tolerate_failed_starts(dsession.nodemanager, say_line)
 
     @pytest.hookimpl
@@ -58,22 +55,10 @@ class XdistHooks:
         """End the run if a user's mistake ended the worker."""
         if self._channel is not None:
             self._channel.close(node)
-        if isinstance(node, UnstartedWorker):
-            self._go_on_without(node.why)
         output = getattr(node, "workeroutput", None)  # a worker that died left none
         mistake = output.get(MISTAKE) if output else None
         if mistake is not None:
             self._refuse(mistake)
-
-    def _go_on_without(self, why: str) -> None:
-        if self._channel is None or self._scheduler is None:
-            return
-        if (self._channel.has_workers or self._scheduler.tests_finished) and self._scheduler.go_on_with_one_less():
-            return
-        from pytest_nfvperf.model.evidence.conclusion import RunFate  # noqa: PLC0415 - only to end the run
-
-        reason = f"No worker is left to run the tests: the last could not be started ({why})"
-        pytest.exit(reason, returncode=RunFate.BROKEN.exit_status)
 
     def _refuse(self, mistake: str) -> NoReturn:
         from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
@@ -98,7 +83,7 @@ class XdistHooks:
         if options.resume is not None:
             from pytest_nfvperf.plugin.resume import send_earlier_run  # noqa: PLC0415 - only for resumed runs
 
-            send_earlier_run(node.config, node.workerinput, far=node.workerinput[FAR])
+            send_earlier_run(node.config, node.workerinput)
         if self._channel is not None:
             self._channel.open(node)
 
@@ -108,8 +93,7 @@ class XdistHooks:
         if self._channel is None or dsession is None:
             return None
         standard = dsession.pytest_xdist_make_scheduler(config, log)
-        self._scheduler = DeferredScheduler(config, standard, self._channel, self._refuse)
-        return self._scheduler
+        return DeferredScheduler(config, standard, self._channel, self._refuse)
 
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:

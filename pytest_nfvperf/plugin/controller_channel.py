@@ -22,7 +22,6 @@ from pytest_nfvperf.plugin.work_groups import Place
 from pytest_nfvperf.plugin.worker_channel import (
     ADOPTED,
     CHANNEL,
-    FILE,
     MEASURE,
     OBSERVED,
     PLACES,
@@ -63,14 +62,11 @@ class ControllerChannel:
     Args:
         say: writes a line to the terminal.
         labels: of the testbeds; one, "", where they have none.
-        store: writes (worker, kind of directory, path, offset, bytes) of a file of a worker on another machine.
     """
 
-    def __init__(
-        self, say: Callable[[str], None], labels: tuple[str, ...], store: Callable[[str, str, str, int, bytes], None]
-    ) -> None:
+    def __init__(self, say: Callable[[str], None], labels: tuple[str, ...]) -> None:
         self.places: dict[str, Place] = {}
-        self._say, self._labels, self._store = say, labels, store
+        self._say, self._labels = say, labels
         self._workers: dict[Any, _Worker] = {}
         self._observed: list[tuple[Any, str]] = []
         self._adopted: dict[Any, AdoptedTests] = {}
@@ -91,10 +87,6 @@ class ControllerChannel:
         for started, worker in self._workers.items():
             if started.gateway.id == node.gateway.id:
                 worker.gone = True
-
-    @property
-    def has_workers(self) -> bool:
-        return not all(worker.gone for worker in self._workers.values())
 
     def holds(self, node: Any, label: str) -> bool:
         """Whether a worker holds a testbed of this label ("": of any)."""
@@ -156,7 +148,7 @@ class ControllerChannel:
                     worker.channel.send((MEASURE, None))
 
     def _receive(self, node: Any, message: tuple[str, Any]) -> None:
-        """Handle one message. This runs in execnet's thread, so it only stores, or writes a piece of a file."""
+        """Handle one message. This runs in execnet's thread, so it only stores."""
         word, content = message
         if word == TESTBED:
             self._workers[node].testbed = None if content is None else (content[0], content[1])
@@ -172,5 +164,3 @@ class ControllerChannel:
             self._adopted[node] = adopted = AdoptedTests(**content)
             for test in adopted.tests:
                 self._adopters.setdefault(test, set()).add(node)
-        elif word == FILE:
-            self._store(node.gateway.id, *content)

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -41,12 +39,8 @@ from pytest_nfvperf.session.slas import shown_place
 EARLIER_KEY = pytest.StashKey["RunEvidence"]()
 NAME_KEY = pytest.StashKey[str]()
 """Prefix of the evidence files of a resumed run's process and its workers: ``resumed-1``, and so on each time."""
-PACKED_KEY = pytest.StashKey[dict[str, bytes]]()
-"""What every worker on another machine is sent."""
 RESUMES = "nfv_resumes"
 """In a worker's input: that prefix, and the evidence files to resume. New files of this run are in the same folder."""
-EVIDENCE = "nfv_resumes_evidence"
-"""In the input of a worker on another machine: those files, compressed, by name."""
 _SETTLED = frozenset({Fate.PASSED, Fate.FAILED, Fate.INCONCLUSIVE, Fate.SKIPPED, Fate.XFAIL})
 _NAME = "resumed"
 
@@ -61,13 +55,6 @@ def read_earlier(config: pytest.Config, given: Path, profile: str) -> None:
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
     workerinput = getattr(config, "workerinput", {})
-    if EVIDENCE in workerinput:
-        with TemporaryDirectory(prefix="nfvperf-resume-") as folder:
-            for name, data in workerinput[EVIDENCE].items():
-                (Path(folder) / Path(name).name).write_bytes(zlib.decompress(data))
-            config.stash[EARLIER_KEY] = read_run(Path(folder))
-        config.stash[NAME_KEY] = workerinput[RESUMES][0]
-        return
     name, files = workerinput.get(RESUMES, ("", None))
     if not given.is_dir():
         raise pytest.UsageError(f"--nfv-resume: {given} is no directory of a run, such as reports/latest")
@@ -98,19 +85,10 @@ def evidence_id(config: pytest.Config, run_dir: Path) -> str:
     return config.stash[EARLIER_KEY].run_id if EARLIER_KEY in config.stash else run_dir.name
 
 
-def send_earlier_run(config: pytest.Config, workerinput: MutableMapping[str, Any], *, far: bool) -> None:
-    """Tell a worker which evidence to resume. A worker that replaces another must not resume files of its own run.
-
-    ``far``: it is on another machine, which does not have the files: they are sent along.
-    """
-    if EARLIER_KEY not in config.stash:  # the controller is about to refuse
-        return
-    run = config.stash[EARLIER_KEY]
-    workerinput[RESUMES] = (config.stash[NAME_KEY], list(_files(run)))
-    if far:
-        if PACKED_KEY not in config.stash:  # compressed to a tenth: 100,000 trials are 15 MB
-            config.stash[PACKED_KEY] = {name: zlib.compress((run.path / name).read_bytes()) for name in _files(run)}
-        workerinput[EVIDENCE] = config.stash[PACKED_KEY]
+def send_earlier_run(config: pytest.Config, workerinput: MutableMapping[str, Any]) -> None:
+    """Tell a worker which evidence to resume. A worker that replaces another must not resume files of its own run."""
+    if EARLIER_KEY in config.stash:  # else the controller is about to refuse
+        workerinput[RESUMES] = (config.stash[NAME_KEY], list(_files(config.stash[EARLIER_KEY])))
 
 
 def _files(run: RunEvidence) -> tuple[str, ...]:

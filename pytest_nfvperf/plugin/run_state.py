@@ -132,8 +132,6 @@ def run_directory(config: pytest.Config, options: Options) -> Path:
     workerinput = getattr(config, "workerinput", {})
     if RUN_DIR in workerinput:
         run_dir = Path(workerinput[RUN_DIR])
-        if workerinput.get(FAR):  # on another machine: a directory of its own, of the same name
-            run_dir = options.results / f"of-{workerinput['workerid']}" / run_dir.name
     elif options.resume:
         run_dir = options.resume
     else:

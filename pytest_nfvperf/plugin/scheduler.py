@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import execnet
@@ -52,14 +51,6 @@ class DeferredScheduler:
                 self.chosen.add_node(known)
         self.chosen.add_node_collection(node, collection)
 
-    def go_on_with_one_less(self) -> bool:
-        """Do not wait for the collection of a worker that will not start. False: the others cannot run all tests."""
-        self.chosen.numnodes -= 1
-        if self.chosen.collection_is_completed and self.chosen.nodes:
-            self.chosen.schedule()
-            return not self.is_ours or bool(self.chosen.go_on_without())
-        return True
-
 
 class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
     """Distributes the tests of a run that measures.
@@ -86,7 +77,6 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         self._folders: dict[Any, str] = {}  # in which each worker is
         self._again: set[str] = set()  # groups that lost workers left
         self._lost: dict[str, dict[str, bool]] = {}  # by test that a lost worker ran, not settled yet: its group
-        self._left_out = False
 
     @property
     def collection_is_completed(self) -> bool:
@@ -152,12 +142,6 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
                 self._put_back(name, group)
         self._begin_measuring_when_quiet()
         return lost
-
-    def go_on_without(self) -> bool:
-        """Stop waiting for a replacement worker. False: no worker can run what is left."""
-        self._left_out = True
-        self._begin_measuring_when_quiet()
-        return all(map(self._can_run, self._waiting()))
 
     def _put_back(self, name: str, group: dict[str, bool]) -> None:
         self._again.add(name)
@@ -228,46 +212,36 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         places = self._channel.places
         if self.collection is None or not all(measures(places.get(name)) for name in running):
             return
-        if self._left_out or all(measures(places.get(name)) for name in self.workqueue):
+        if all(measures(places.get(name)) for name in self.workqueue):
             self._channel.let_measure(self.assigned_work)
 
 
-class UnstartedWorker:
-    """Stands for a worker that never ran, where xdist asks about a worker that ended. ``why``: in one line."""
-
-    def __init__(self, spec: Any, why: str) -> None:
-        self.why = why
-        self.gateway = SimpleNamespace(id=spec.id, spec=spec)
-        self.workeroutput = {"exitstatus": 0, "shouldfail": False, "shouldstop": False}
-
-    def shutdown(self) -> None:
-        """Nothing runs."""
-
-
 def tolerate_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
-    """From now on report a worker that does not start, and treat it as one that has ended.
+    """From now on start a worker once more that was killed as it started.
 
-    xdist would end the run by an internal error that names no worker. A worker on this machine was killed, so it is
-    started once more. On another machine that does not answer a second try would only cost time.
+    xdist would end the run by an internal error that names no worker.
 
     ``manager``: xdist's ``NodeManager``, before it starts its first worker.
     """
     start = manager.setup_node
 
-    def start_or_go_on(spec: Any, putevent: Callable[[tuple[str, dict[str, Any]]], None]) -> Any:
-        why = ""
-        for again in (False, True) if spec.popen else (False,):
-            if again:
-                say(f"{spec.id} died as it started ({why}): it is started once more")
-                spec.id = None
-                manager.group.allocate_id(spec)
-            try:
-                return start(spec, putevent)
-            except _NOT_STARTED as error:
-                why = next(iter(str(error).splitlines()), type(error).__name__)
-        say(f"no worker can be started on {spec} ({why}): it is left out")
-        absent = UnstartedWorker(spec, why)
-        putevent(("workerfinished", {"node": absent}))
-        return absent
+    def start_twice(spec: Any, putevent: Callable[[tuple[str, dict[str, Any]]], None]) -> Any:
+        try:
+            return start(spec, putevent)
+        except _NOT_STARTED as error:
+            say(f"{spec.id} died as it started ({_first_line(error)}): it is started once more")
+        spec.id = None
+        manager.group.allocate_id(spec)
+        try:
+            return start(spec, putevent)
+        except _NOT_STARTED as error:
+            from pytest_nfvperf.model.evidence.conclusion import RunFate  # noqa: PLC0415 - only to end the run
 
-    manager.setup_node = start_or_go_on
+            reason = f"A worker cannot be started ({_first_line(error)})"
+            pytest.exit(reason, returncode=RunFate.BROKEN.exit_status)
+
+    manager.setup_node = start_twice
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

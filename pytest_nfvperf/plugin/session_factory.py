@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.writer import evidence_file
 from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.adapters.process.lock import Lease, LockWait, holder_text, try_lease
@@ -31,7 +30,6 @@ from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.failure_causes import cause_of, place_in_test
-from pytest_nfvperf.plugin.far_files import SendFiles
 from pytest_nfvperf.plugin.output import RESULT_LINES, other_results, say, terminal_of
 from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
@@ -84,7 +82,13 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     Raises:
         pytest.UsageError: the testbed file cannot be used.
     """
-    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    workerinput = getattr(config, "workerinput", {})
+    if workerinput.get(FAR):
+        raise pytest.UsageError(
+            "a worker on another machine, or with chdir=, would keep its results there: start a run on each machine, "
+            "and bring the results together (nfvperf site)"
+        )
+    worker = workerinput.get("workerid", "")
     worker = "-".join(filter(None, (resumed_name(config), worker)))
     run_dir = run_directory(config, options)
     try:
@@ -105,9 +109,6 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         raise pytest.UsageError(f"{place}: {type(error).__name__}: {error}") from error
     sinks: list[Sink] = [exporter.sink(run_dir) for exporter in other_results(config)]
     channel = channel_of(config)
-    if channel is not None and config.workerinput[FAR]:  # type: ignore[attr-defined]  # a worker on another machine
-        allure_dir = config.getoption("--alluredir", None)
-        sinks.append(SendFiles(channel, evidence_file(run_dir, worker), run_dir, allure_dir))
     session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks, traffic)
     session.run_id = evidence_id(config, run_dir)
     if options.compare is not None:

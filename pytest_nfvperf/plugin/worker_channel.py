@@ -10,7 +10,6 @@ message is a tuple ``(word, content)`` of types that execnet carries::
       ADOPTED   fields of AdoptedTests                          tests of an earlier run that it does not run again
       OBSERVED  labels and observations as text   <------->     what was measured, for relations that others judge
       SAY       line                                            for the terminal
-      FILE      (folder, path, offset, bytes)                   a piece of a file of a worker on another machine
                                                   <-------      MEASURE: tests that measure may begin
 
 A message sent here arrives before anything that the worker sends to xdist afterwards.
@@ -31,7 +30,7 @@ from pytest_nfvperf.model.display import storable
 CHANNEL, WANTED = "nfv_link", "nfv_wanted"
 """In a worker's input: its channel, and the label of the testbed that it shall take."""
 TESTBED, ROOM, PLACES, ADOPTED = "testbed", "room", "places", "adopted"
-OBSERVED, SAY, FILE, MEASURE = "observed", "say", "file", "measure"
+OBSERVED, SAY, MEASURE = "observed", "say", "measure"
 _CHANNEL_KEY = pytest.StashKey["WorkerChannel | None"]()
 
 

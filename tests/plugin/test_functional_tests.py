@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,25 +118,3 @@ def test_those_that_a_relation_compares_stay_together(run: Run, pytester: pytest
     (pytester.path / "sla.yaml").write_text(f"schema: 1\nrules:\n  - {rule}\n")
     run("-n", "3", "--nfv-sla", "sla.yaml", more=judged).assert_outcomes(passed=7)
     assert workers_of(pytester.path, "test_judged") == workers_of(pytester.path, "test_ndr_pdr")
-
-
-@pytest.mark.thorough("a lost test that is repeated is above")
-def test_a_lost_functional_test_that_no_new_worker_runs_goes_after_what_measures(
-    run: Run, pytester: pytest.Pytester
-) -> None:
-    """The interpreter starts twice and then no more; who holds the testbed waits to measure, and must not for ever."""
-    python = pytester.path / "python"
-    python.write_text(f'#!/bin/sh\n[ -e {pytester.path}/died ] && exit 1\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    dies = (
-        "\nfrom pytest_nfvperf.plugin.session_factory import LEASES_KEY\n"
-        "@pytest.mark.nfv_functional\n@pytest.mark.parametrize('one', [8, 9])\n"
-        "def test_dies(one, phy2phy, request):\n"
-        "    if Path('died').exists():\n        return\n"
-        "    meet(one, 3)\n"
-        "    if not request.config.stash.get(LEASES_KEY, []):\n"
-        "        Path('died').touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    result = run("--dist=load", f"--tx=2*popen//python={python}", tests=1, at_once=1, more=dies)
-    result.assert_outcomes(passed=5)
-    result.stdout.fnmatch_lines(["nfvperf: no worker can be started on *popen//python=* (*): it is left out"])

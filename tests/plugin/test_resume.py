@@ -134,28 +134,6 @@ def test_mistakes_leave_the_run_as_it_was(run: Run, pytester: pytest.Pytester) -
         assert sorted(file.name for file in folder.iterdir()) == before
 
 
-def test_workers_on_other_machines_go_on_with_what_they_are_sent(
-    run: Run, pytester: pytest.Pytester, tmp_path: Path
-) -> None:
-    """A worker with a directory of its own, as one on another machine has: there is no run to go on with there."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "died").touch()
-    (pytester.path / "mine" / "conftest.py").write_text(SIMULATED)  # the other is not copied there
-    far = [f"--tx=popen//chdir={tmp_path / name}" for name in ("one", "two")]
-    suite = pytester.path / "mine"
-    loaded = ("-p", "pytest_nfvperf.fixtures.all", f"--rsyncdir={suite}", str(suite))
-
-    done = run(f"--nfv-resume={LATEST}", "--dist=load", *far, *loaded)
-
-    done.stdout.fnmatch_lines(["nfvperf: 2 of 5 tests are taken over from *"])
-    assert done.parseoutcomes()["passed"] == 4
-    folder = pytester.path / LATEST
-    files = sorted(folder.glob("evidence-resumed-1-gw?.jsonl"))
-    assert {size for file in files for size in measured_in(file)} == {"256", "512"}
-    assert conclude(read_run(folder)).headline == "4 of 5 selected tests passed, 1 was skipped"
-
-
 def test_workers_go_on_together(run: Run, pytester: pytest.Pytester) -> None:
     """A worker dies with a test of the run that goes on: the one in its place goes on with the first run only."""
     (pytester.path / "died").unlink()

@@ -56,8 +56,7 @@ _BUILD = "to build the embedded generator"
 _FUNCTIONS = "nfvperf profile"
 _FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION, nfvperf bisect"
 _GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
-_TWO_MACHINES = "python -m benchmarks two-machines"
-_OTHER_MACHINES = f"tests of nodes on other machines, {_TWO_MACHINES}"
+_OTHER_MACHINES = "tests of nodes on other machines"
 _FRR = ("/usr/lib/frr", "/usr/libexec/frr")
 _BIRD = ("/usr/sbin", "/usr/local/sbin")
 
@@ -148,13 +147,7 @@ _PROGRAMS = (
     Program("chroot", "coreutils", "to enter such a root", Use.FRESH, "the gate .ci/fresh"),
     Program("apt-config", "apt", "how this machine's apt fetches", Use.FRESH, "the gate .ci/fresh"),
     Program("sshd", "openssh-server", "machines to reach by ssh", Use.EXTRA, _OTHER_MACHINES),
-    Program(
-        "ssh",
-        "openssh-client",
-        "nodes and workers on other machines",
-        Use.EXTRA,
-        f"ssh: in nodes, --tx ssh=..., {_TWO_MACHINES}",
-    ),
+    Program("ssh", "openssh-client", "nodes on other machines", Use.EXTRA, "ssh: in nodes"),
     Program("ssh-keygen", "openssh-client", "keys for them", Use.EXTRA, _OTHER_MACHINES),
     Program("npm", "npm", "to open Allure 3's page in a test", Use.EXTRA, "that test is skipped"),
     Program(
