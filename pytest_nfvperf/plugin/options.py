@@ -62,8 +62,7 @@ _OPTIONS = {
     "testbed": _several(
         "[LABEL=]FILE",
         "testbed file (default: the embedded testbed). pytest-xdist (-n) distributes the tests over several. "
-        "Testbeds with the same label are interchangeable, and every test runs once for each label. "
-        "DIRECTORY?TAGS names a place of labgrid",
+        "Testbeds with the same label are interchangeable, and every test runs once for each label",
     ),
     "wait": _text(
         "TIME",
@@ -267,11 +266,10 @@ def _given_testbeds(config: pytest.Config) -> tuple[Path, Sequence[str]]:
 def _testbed(base: Path, given: str) -> GivenTestbed:
     if is_there(base, given):
         return GivenTestbed(path_from(base, given))
-    path, _, tags = given.partition("?")
-    label, equals, named = path.partition("=")
-    if equals and label and "/" not in label and not is_there(base, path):
-        return GivenTestbed(path_from(base, named), label, tags)
-    return GivenTestbed(path_from(base, path), tags=tags)
+    label, equals, named = given.partition("=")
+    if equals and label and "/" not in label:
+        return GivenTestbed(path_from(base, named), label)
+    return GivenTestbed(path_from(base, given))
 
 
 def _refuse_missing_labels(config: pytest.Config) -> None:

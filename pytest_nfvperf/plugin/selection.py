@@ -601,7 +601,7 @@ def _testbeds_differ(config: pytest.Config, options: Options) -> bool:
         return False
     specs = config.getoption("tx", None) or ()
     elsewhere = any(spec.rpartition("*")[2] != "popen" for spec in specs)
-    return elsewhere or len(options.testbeds) > 1 or any(given.tags for given in options.testbeds)
+    return elsewhere or len(options.testbeds) > 1
 
 
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:

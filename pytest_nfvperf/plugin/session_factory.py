@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pytest
 
@@ -43,30 +43,10 @@ from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import shown_place
 
 Say = Callable[[str], None]
-LEASES_KEY = pytest.StashKey["list[Lease | LeasedPlace]"]()
+LEASES_KEY = pytest.StashKey[list[Lease]]()
 OWN_TESTBEDS = Point[Testbed]("testbed")
 """The testbed that an option implies, by the option."""
 _INTERVAL_S, _LOCK_RUN_DIR_S = 0.2, 10.0
-
-
-class LeasedPlace(Protocol):
-    """A place of a pool of testbeds: first requested, then held.
-
-    Attributes:
-        waits: none is free, and this one is in the queue.
-    """
-
-    waits: bool
-
-    def poll(self) -> str:
-        """The name of the place, "" while there is none yet; ConfigError where there cannot be one."""
-
-    def close(self) -> None:
-        """Release it, or leave the queue. Can be called twice."""
-
-
-PLACES = Point[Callable[[str], LeasedPlace]]("places")
-"""Leases a place with these tags, by the name of the pool."""
 
 
 class TestbedLease(NamedTuple):
@@ -137,8 +117,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
 def _lease(config: pytest.Config, options: Options, run_dir: Path) -> TestbedLease:
     """Lease the testbed to measure on. A run that starts nothing leases none, and reads the first file."""
     if not starts(config, options) and not (options.setup_only and hasattr(config, "workerinput")):
-        first = next((given for given in options.testbeds if not given.tags), None)
-        return TestbedLease(first, held=False)  # which place labgrid will lease is not known: a plan is for any
+        return TestbedLease(next(iter(options.testbeds), None), held=False)
     if len(options.labels) > 1 and not hasattr(config, "workerinput"):
         raise ConfigError(
             f"testbeds of {len(options.labels)} labels ({', '.join(options.labels)}) need a worker each: "
@@ -223,13 +202,10 @@ def _lease_testbed(config: pytest.Config, options: Options, label: str, run_dir:
     leases = config.stash.setdefault(LEASES_KEY, [])
     if not options.testbeds:
         return TestbedLease(None, run_dir is None or _hold(leases, run_dir))
-    here = [given for given in options.testbeds if given.path.is_file() or (given.tags and given.path.is_dir())]
+    here = [given for given in options.testbeds if given.path.is_file()]
     # With no file here, the first one leads to the error message that names it.
     choice = [given for given in here if given.label == label] or here or list(options.testbeds[:1])
-    if choice[0].tags:
-        given = _lease_place(choice[0], leases, options.wait_s, run_dir, say)
-    else:
-        given = _lease_file(choice, leases, options.wait_s, run_dir, say)
+    given = _lease_file(choice, leases, options.wait_s, run_dir, say)
     if given is None:
         return TestbedLease(choice[0], held=False)
     if run_dir is not None:
@@ -243,7 +219,7 @@ def release_testbed(config: pytest.Config) -> None:
         lease.close()
 
 
-def _hold(leases: list[Lease | LeasedPlace], place: Path, *, shared: bool = False) -> bool:
+def _hold(leases: list[Lease], place: Path, *, shared: bool = False) -> bool:
     lease = try_lease(place, shared=shared)
     if lease is not None:
         leases.append(lease)
@@ -261,7 +237,7 @@ def _held_by_other_worker(run_dir: Path | None) -> bool:
 
 
 def _lease_file(
-    choice: Sequence[GivenTestbed], leases: list[Lease | LeasedPlace], wait_s: float, run_dir: Path | None, say: Say
+    choice: Sequence[GivenTestbed], leases: list[Lease], wait_s: float, run_dir: Path | None, say: Say
 ) -> GivenTestbed | None:
     """The first of these testbeds that is free; None if only other workers of this run hold testbeds."""
 
@@ -280,37 +256,3 @@ def _lease_file(
         raise ConfigError(
             f"every testbed is in use: {holders}; wait longer (--nfv-wait), or give one more (--nfv-testbed)"
         ) from error
-
-
-def _lease_place(
-    given: GivenTestbed, leases: list[Lease | LeasedPlace], wait_s: float, run_dir: Path | None, say: Say
-) -> GivenTestbed | None:
-    """A place of labgrid with its testbed file; None if only other workers of this run hold places."""
-    lease = PLACES.part("labgrid")(given.tags)
-    leases.append(lease)
-    said: list[str] = []
-
-    def ended() -> bool:
-        place = lease.poll()
-        if lease.waits and not said and not _held_by_other_worker(run_dir):
-            said.append(f"waits up to {format_seconds(wait_s)} for a place of labgrid with {given.tags}")
-            say(said[0])
-        return bool(place) or (lease.waits and _held_by_other_worker(run_dir))
-
-    try:
-        wait_until(ended, f"a place of labgrid with {given.tags}", wait_s, interval_s=_INTERVAL_S)
-    except DeadlineError as error:
-        lease.close()
-        raise ConfigError(
-            f"no place of labgrid with {given.tags} became free: `labgrid-client who` lists who has them; wait longer "
-            "(--nfv-wait)"
-        ) from error
-    place = lease.poll()
-    if not place:
-        lease.close()
-        return None
-    file = given.path / f"{place}.yaml"
-    if not file.is_file():
-        lease.close()
-        raise ConfigError(f"labgrid leased the place '{place}', which has no testbed file here", file=str(file))
-    return replace(given, path=file, tags="")

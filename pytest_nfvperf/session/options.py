@@ -21,15 +21,10 @@ def is_pack(given: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GivenTestbed:
-    """A testbed file. A test runs once for each label, on any testbed with that label.
-
-    ``tags`` select a place of a labgrid coordinator, "nic=cx6,speed=100g"; then ``path`` is a directory with a testbed
-    file for each place, named like the place.
-    """
+    """A testbed file. A test runs once for each label, on any testbed with that label."""
 
     path: Path
     label: str = ""
-    tags: str = ""
 
 
 @dataclass(frozen=True, slots=True)

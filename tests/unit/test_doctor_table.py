@@ -57,7 +57,9 @@ def test_needed_and_optional_are_apart_and_the_last_line_says_whether_it_is_read
     assert doctor_text([*found, replace(found[3], name="cores")]).endswith("\nready: no, 2 things missing")
 
 
-ADVICE = "pip install 'pytest-nfvperf[labgrid]' for labgrid: places; python3 -m venv /root/.cache/nfvperf/ovn-bgp-agent"
+ADVICE = (
+    "pip install 'pytest-nfvperf[history]' for history: changes; python3 -m venv /root/.cache/nfvperf/ovn-bgp-agent"
+)
 LONG = f"/usr/lib/{'x' * 50}/ovs-vswitchd"
 
 
@@ -147,21 +149,21 @@ def test_doctor_lists_every_extra_that_is_for_users() -> None:
     extras = set(PYPROJECT["optional-dependencies"])
     assert set(machine.EXTRAS) == extras - {"all", "dev", "docs", "plugins"}
     (brought,) = PYPROJECT["optional-dependencies"]["all"]
-    assert set(brought.partition("[")[2].strip("]").split(",")) == set(machine.EXTRAS) - {"labgrid"}
+    assert set(brought.partition("[")[2].strip("]").split(",")) == set(machine.EXTRAS)
 
 
 def test_doctor_says_which_extras_are_there_and_what_the_others_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(name: str) -> str:
-        if name in {"vl-convert-python", "labgrid"}:
+        if name in {"vl-convert-python", "ruptures"}:
             raise PackageNotFoundError(name)
         return "99" if name == "pytest-xdist" else version(name)
 
     monkeypatch.setattr(machine, "version", installed)
     found = named(checks())["Python extras"]
     assert found.state is CheckState.WARN
-    assert found.seen == "ssh, trex, history", "xdist is there, in a version that the extra does not take"
+    assert found.seen == "ssh, trex", "xdist is there, in a version that the extra does not take"
     assert found.advice == (
-        "pip install 'pytest-nfvperf[charts,xdist,labgrid]' for charts: pictures of charts, in Allure and datasheets; "
-        "xdist: several testbeds; labgrid: places of labgrid"
+        "pip install 'pytest-nfvperf[charts,xdist,history]' for charts: pictures of charts, in Allure and datasheets; "
+        "xdist: several testbeds; history: change points of a history"
     )
     assert not found.needed

@@ -1,1 +1,0 @@
-"""Testbeds that labgrid lends."""
