@@ -9,8 +9,6 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.programs import find
-from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from tests.functional.ovs_support import clean_run, needs_root, testbed
@@ -54,12 +52,6 @@ def test_a_version_that_crashes_at_its_start_is_said_with_its_last_words(crashin
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_root(tmp_path_factory.mktemp("root"))
-
-
-@pytest.mark.skipif(find("valgrind") is None, reason="valgrind is not installed, and need not be")
-def test_a_root_of_another_release_has_no_profile(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profile", str(root)]) == 1
-    assert "is a root of another release, in which there is no valgrind: profile a build" in capsys.readouterr().err
 
 
 def test_a_root_that_lacks_a_library_names_it(root: Path) -> None:

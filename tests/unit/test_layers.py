@@ -271,7 +271,6 @@ def test_who_uses_a_backend_never_asks_what_it_is():
     assert asked == {
         ("pytest_nfvperf.plugin.plan", "SimulatedBackend"),
         # parts of features that stand below a session: what they do needs OVS itself
-        ("pytest_nfvperf.features.profile.command", "OvsDatapath"),
         ("pytest_nfvperf.features.routing.path_daemons", "BuiltOvsTopology"),
     }
 

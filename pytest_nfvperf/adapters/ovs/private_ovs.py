@@ -100,14 +100,12 @@ class Vswitchd:
 
     Attributes:
         shares_memory: another process maps its memory, for DPDK's rings between them, so it must lie in few files.
-        under: command line of a program that executes it, such as valgrind.
         counted: its instructions are counted, so malloc must take the same path each time. With DPDK it takes turns
             with everything else on the only CPU.
         preferred: it has priority on its CPUs; during other runs' functional tests it takes turns.
     """
 
     shares_memory: bool = False
-    under: tuple[str, ...] = ()
     counted: bool = False
     preferred: bool = True
 
@@ -356,7 +354,6 @@ class OvsInstance(RunningOvs):
             "ovs-vswitchd",
             [
                 *("prlimit", f"--nofile={most}:{most}"),
-                *process.under,
                 *self.binaries.command(self.binaries.vswitchd, self._journal.directory),
                 f"unix:{self.database}",
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",

@@ -53,7 +53,6 @@ _STREAMS = "TCP and UDP streams"
 _ROUTING = "suites/routing, and what else speaks BGP"
 _OVN = "the fixtures private_ovn and ovn_bgp_agent"
 _BUILD = "to build the embedded generator"
-_FUNCTIONS = "nfvperf profile"
 _FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION, nfvperf bisect"
 _GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
 _OTHER_MACHINES = "tests of nodes on other machines"
@@ -78,8 +77,6 @@ _PROGRAMS = (
         "--nfv-profile-cpu",
         {UBUNTU_24_04: "linux-tools-generic"},
     ),
-    Program("valgrind", "valgrind", "to count the instructions of each function", Use.EXTRA, _FUNCTIONS),
-    Program("vgdb", "valgrind", "to tell valgrind when to count", Use.EXTRA, _FUNCTIONS),
     Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR),
     Program("bgpd", "frr", "BGP on the DUT's side (FRR); its service stays disabled", lost=_ROUTING, directories=_FRR),
     Program("bfdd", "frr", "BFD (FRR)", lost=_ROUTING, directories=_FRR),

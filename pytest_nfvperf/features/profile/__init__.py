@@ -1,1 +1,1 @@
-"""Which functions cost what: nfvperf profile."""
+"""Where CPU time goes: --nfv-profile-cpu."""

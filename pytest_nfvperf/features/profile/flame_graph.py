@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from pytest_nfvperf.features.profile.costs import FunctionProfile
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 
 _WIDTH, _ROW, _MARGIN = 1200.0, 17, 10
@@ -89,25 +88,6 @@ def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) 
     )
     heading = f"{title}: {after.samples} samples of {after.event}, before {before.samples}; red: more than before"
     return _drawn(root, f"{heading}, blue: less; what is gone has no box", style)
-
-
-def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None = None) -> str:
-    """The SVG of functions' costs, in instructions a packet; coloured by the difference from ``before``."""
-    root, packets = _tree(after.folded), after.packets
-    heading = f"{after.name}: {after.per_packet:,.0f} instructions a packet"
-    if before is None:
-        plain = _Style(
-            lambda node: f"{node.samples / packets:,.1f} instructions a packet",
-            lambda node: f"{node.samples / packets:,.0f}",
-        )
-        return _drawn(root, heading, plain)
-    _note_before(root, before.folded, packets / before.packets)
-    style = _Style(
-        lambda node: f"{node.samples / packets:,.1f} instructions a packet, {node.growth / packets:+,.1f}",
-        lambda node: f"{node.growth / packets:+,.0f}",
-        max(1, root.samples),
-    )
-    return _drawn(root, f"{heading}; red: more than {before.name} ({before.per_packet:,.0f}), blue: less", style)
 
 
 def _drawn(root: _Node, heading: str, style: _Style) -> str:
