@@ -24,8 +24,6 @@ from pytest_nfvperf.model.fields import normal_pci, vf_of
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, why_setting_refused
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, LabSpeaker, NodeSpec, OvsSpec, Testbed, TrexSpec
 
-TREX_DUMMY = "dummy"
-"""An interface that is none, to make a pair."""
 _MAY_SHARE = frozenset({"housekeeping", "generator"})
 
 
@@ -215,7 +213,7 @@ def _bonds(testbed: TestbedFile) -> Iterator[Problem]:
 
 
 def _devices_of_generator(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Problem]:
-    generator, start = testbed.generator, testbed.generator.trex.start
+    generator = testbed.generator
     path: KeyPath = ("generator", "devices")
     devices = generator.devices
     if devices and generator.engine != "embedded":
@@ -223,9 +221,6 @@ def _devices_of_generator(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Pro
     if devices and len(devices) != len(generator.ports):
         ports = list(generator.ports)
         yield path, f"{len(devices)} devices for {len(ports)} ports {ports}: write one for each"
-    if start is not None and start.driver != "memif":
-        path = ("generator", "trex", "start", "interfaces")
-        devices = tuple(name for name in start.interfaces if name != TREX_DUMMY and start.netns is None)
     # A NIC of this machine has one owner, whether it is named by its PCI address or by its kernel interface.
     here = [port for port in testbed.dut.ports if not _host_of(testbed, port.node)]
     taken = {name: f"dut.ports {port.name!r}" for port in here for name in (port.pci, port.interface) if name}
@@ -497,18 +492,8 @@ def _generator(generator: GeneratorSpec) -> Iterator[Problem]:
 
 
 def _trex(generator: GeneratorSpec) -> Iterator[Problem]:
-    start = generator.trex.start
-    if not generator.server and start is None:
+    if not generator.server:
         yield ("generator", "engine"), "engine 'trex' needs its server: write e.g. 'server: tgen1'"
-    if start is not None and generator.server not in {None, "127.0.0.1", "localhost"}:
-        problem = f"a TRex that is started here is not on {generator.server!r}: leave 'server' out, or 'trex.start'"
-        yield ("generator", "server"), problem
-    if start is not None and generator.ports and max(generator.ports) >= len(start.interfaces):
-        problem = (
-            f"port {max(generator.ports)} is not there: trex.start has {len(start.interfaces)} interfaces, which are "
-            f"ports 0..{len(start.interfaces) - 1}"
-        )
-        yield ("generator", "ports"), problem
     for index, route in enumerate(generator.trex.routes):
         if route.port not in generator.ports:
             problem = f"port {route.port} is not one of generator.ports {list(generator.ports)}"

@@ -41,9 +41,6 @@ from pytest_nfvperf.model.testbed.testbed import (
     Testbed,
 )
 
-LOOPBACK = "127.0.0.1"
-"""Where a TRex server listens that we start."""
-
 
 @dataclass(frozen=True, slots=True)
 class DutSection:
@@ -132,13 +129,12 @@ def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
     ovs, generator, streams = file.dut.ovs, file.generator, file.streams
     claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(file))}
     versions = tuple(NamedOvs(name, place(where)) for name, where in file.ovs.items())
-    server = generator.server or (LOOPBACK if generator.trex.start else None)
     return Testbed(
         name=file.name,
         ovs=replace(ovs, versions=versions, pmd_cpus=()),
         cpus=CpuPlan(**claims),
         ports=file.dut.ports,
-        generator=replace(generator, server=server, recording=from_folder(generator.recording), cpus=()),
+        generator=replace(generator, recording=from_folder(generator.recording), cpus=()),
         links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in file.links),
         hugepages_mib=file.hugepages_mib,
         discovered=file.discovered,

@@ -122,12 +122,6 @@ def _devices(value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(normal_pci(device) or device for device in value)
 
 
-def _trex_interfaces(value: tuple[str, ...]) -> tuple[str, ...]:
-    if len(value) % 2:
-        raise ValueError(f"TRex takes ports in pairs, not {len(value)}: add an interface, or 'dummy'")
-    return _devices(value)
-
-
 def _trex_delay(value: float) -> float:
     if not 0 < value <= 60:
         raise ValueError(f"{value:g} s is outside 0..60 s: write e.g. '500 ms'")
@@ -262,4 +256,3 @@ TcpPorts = Annotated[
     PlainSerializer(lambda value: _ranges_text(value)),  # noqa: PLW0108 - its type would be the schema's
 ]
 Devices = Annotated[tuple[Text, ...], AfterValidator(_devices)]
-TrexInterfaces = Annotated[tuple[Text, ...], Field(min_length=2), AfterValidator(_trex_interfaces)]

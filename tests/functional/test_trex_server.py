@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.journal import ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.trex.generator import TrexGenerator
@@ -29,16 +28,14 @@ from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from tests.functional.ovs_support import clean_run, needs_root, netns_path
-from tests.functional.trex_support import TrexLab, flags_of, needs_trex, trex_in, trex_lab, veth
+from tests.functional.ovs_support import needs_root
+from tests.functional.trex_support import TrexLab, needs_trex, trex_lab
 
 pytestmark = [needs_root, needs_trex]
 
 PORTS = (GeneratorPort("a", "0", "02:00:00:00:00:0a"), GeneratorPort("b", "1", "02:00:00:00:00:0b"))
 WAYS = (Direction("a", "b"), Direction("b", "a"))
 RELEASED_WITHIN_S = 15.0
-INTERFACES = ("trex0", "trex1")
-PROMISCUOUS = 0x100  # IFF_PROMISC
 
 
 @pytest.fixture(scope="module")
@@ -158,10 +155,10 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from tests.functional.test_trex_server import PORTS, WAYS
+from tests.functional.trex_support import started_in
 client, netns, directory = sys.argv[1:]
-generator = TrexGenerator(
-    GeneratorSpec("trex", server="127.0.0.1", client=client), Path(directory), options=ChildOptions(netns=netns)
-)
+spec = GeneratorSpec("trex", server="127.0.0.1", client=client)
+generator = TrexGenerator(spec, Path(directory), options=ChildOptions(start=started_in(netns)))
 generator.attach(PORTS)
 print("attached", flush=True)
 generator.run_trial(TrialSpec(Traffic(), 1000, 60.0, WAYS))
@@ -215,39 +212,8 @@ def test_a_server_that_dies_or_freezes_in_a_trial_is_a_broken_testbed(number: si
         with pytest.raises(GeneratorError, match=r"TRex server 127\.0\.0\.1 stopped answering") as told:
             generator.run_trial(TrialSpec(Traffic(), 1000, 20.0, WAYS))
         assert time.monotonic() - began < 20
-        end = "was killed by SIGKILL" if number is signal.SIGKILL else "is in state T (stopped)"
-        assert f"its process (pid {server.pid}) {end}; look at its last output" in str(told.value)
-        assert list(told.value.evidence) == ["trex-server.log"]
+        assert "look whether it still runs" in str(told.value)
         assert "Traceback" not in str(told.value)
         stopper.wait()
         if number is signal.SIGSTOP:
             os.kill(server.pid, signal.SIGCONT)
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_interfaces_of_a_server_that_we_started_are_put_back(killed: bool) -> None:
-    with clean_run() as journal:
-        space = LiveNamespace(journal, "trex")
-        veth(space, 9000, *INTERFACES)
-        before = [flags_of(netns_path(space.name), name) for name in INTERFACES]
-        with trex_in(journal, space, INTERFACES) as lab, closing(lab.generator()) as generator:
-            generator.attach(PORTS)
-            if killed:
-                os.kill(lab.server.pid, signal.SIGKILL)
-                wait_until(lambda: not lab.server.running(), "the end of the server", 5.0)
-            assert [flags_of(netns_path(space.name), name)[0] for name in INTERFACES] == [PROMISCUOUS, PROMISCUOUS]
-        assert [flags_of(netns_path(space.name), name) for name in INTERFACES] == before
-
-
-def test_an_interface_that_is_down_is_said_before_the_start() -> None:
-    with clean_run() as journal:
-        space = LiveNamespace(journal, "trex")
-        veth(space, 9000, *INTERFACES)
-        with IPRoute(netns=space.name) as links:
-            links.link("set", index=links.link_lookup(ifname="trex1")[0], state="down")
-        with pytest.raises(ConfigError) as told, trex_in(journal, space, INTERFACES):
-            pass
-        assert str(told.value) == (
-            f"generator.trex.start.interfaces: interface 'trex1' in namespace '{space.name}' is down: "
-            f"ip -n {space.name} link set trex1 up"
-        )

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyroute2 import IPRoute, netns
+from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording, replaying
+from pytest_nfvperf.adapters.generators.end_counters import listening_ports
+from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, StartEngine, recording, replaying
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
-from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.process.journal import Journal, new_tag
-from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
+from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
 from pytest_nfvperf.features.trex.child import VARIABLE, ChildOptions
 from pytest_nfvperf.features.trex.generator import TrexGenerator
-from pytest_nfvperf.features.trex.server import TrexServer, start_server
-from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
 from tests.functional.ovs_support import clean_run
+from tests.trex_server import RPC_PORT, START_DEADLINE_S, server_command
 
 DATA = Path(__file__).parents[1] / "data" / "trex"
 RECORD_VARIABLE = "NFV_TREX_RECORD"
@@ -38,13 +38,22 @@ class TrexLab:
     journal: Journal
     namespace: LiveNamespace
     spec: GeneratorSpec
-    server: TrexServer
+    server: ManagedProcess
 
     def generator(self, start: StartEngine = Engine, **spec: object) -> TrexGenerator:
         """A client of it."""
         changed = GeneratorSpec(**{**_fields(self.spec), **spec})  # type: ignore[arg-type]
-        options = ChildOptions(netns=self.namespace.name, start=start, server=self.server)
+        options = ChildOptions(start=started_in(self.namespace.name, start))
         return TrexGenerator(changed, self.journal.directory, options=options)
+
+
+def started_in(namespace: str, start: StartEngine = Engine) -> StartEngine:
+    """Start engines in a network namespace."""
+
+    def begin(argv: Sequence[str], log: Path, env: Mapping[str, str]) -> EngineLink:
+        return start(["nsenter", f"--net={NETNS_DIRECTORY / namespace}", *argv], log, env)
+
+    return begin
 
 
 @contextmanager
@@ -62,11 +71,17 @@ def trex_in(
     journal: Journal, space: LiveNamespace, interfaces: tuple[str, str], rx_delay_s: float = 0.5
 ) -> Iterator[TrexLab]:
     """Start a server on interfaces of a namespace."""
-    start = TrexStart(os.environ[VARIABLE], interfaces, low_end=True, netns=space.name)
-    trex = TrexSpec(rx_delay_s=rx_delay_s, start=start)
-    spec = GeneratorSpec("trex", server="127.0.0.1", client=os.environ[VARIABLE], ports=(0, 1), trex=trex)
-    server = start_server(trex, start, journal)
+    trex, path = TrexSpec(rx_delay_s=rx_delay_s), os.environ[VARIABLE]
+    spec = GeneratorSpec("trex", server="127.0.0.1", client=path, ports=(0, 1), trex=trex)
+    command = server_command(path, journal.directory / "trex_cfg.yaml", interfaces)
+    server = spawn(journal, "TRex", command, log=journal.directory / "trex-server.log", netns=space.name)
+
+    def listens() -> bool:
+        server.check()
+        return RPC_PORT in listening_ports(Path(f"/proc/{server.pid}/net"))
+
     try:
+        wait_until(listens, "TRex to listen", START_DEADLINE_S)
         yield TrexLab(journal, space, spec, server)
     finally:
         server.stop()
@@ -78,30 +93,6 @@ def veth(space: LiveNamespace, mtu: int, near: str, far: str) -> None:
         links.link("add", ifname=near, kind="veth", peer=far)
         for name in (near, far):
             links.link("set", index=links.link_lookup(ifname=name)[0], mtu=mtu, state="up")
-
-
-def flags_of(namespace: Path, interface: str) -> tuple[int, int]:
-    """Whether an interface is promiscuous or takes all multicast (IFF_PROMISC, IFF_ALLMULTI), and its MTU."""
-
-    def read() -> tuple[int, int]:
-        with IPRoute() as links:
-            (link,) = links.get_links(links.link_lookup(ifname=interface)[0])
-            return int(link["flags"]) & 0x300, int(link.get_attr("IFLA_MTU"))
-
-    return inside(namespace, read)
-
-
-@contextmanager
-def far_end_in(interface: str) -> Iterator[str]:
-    """A named namespace, somebody else's, with an interface in it."""
-    name = f"nfvtest-{new_tag()}"
-    netns.create(name)
-    try:
-        with IPRoute() as host, (NETNS_DIRECTORY / name).open("rb") as target:
-            host.link("set", index=host.link_lookup(ifname=interface)[0], net_ns_fd=target.fileno())
-        yield name
-    finally:
-        netns.remove(name)
 
 
 def _fields(spec: GeneratorSpec) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,9 @@ LOAD_FPS, SECONDS = 200, 4.0
 GENERATOR = """
 generator:
   engine: trex
+  server: 127.0.0.1
+  client: {path}
   ports: [0, 1]
-  trex:
-    start: {{path: "{path}", interfaces: ["{nics[2]}", "{nics[3]}"], driver: pci, low_end: true}}
 """
 TEST = f"""
 import pytest
@@ -38,15 +39,17 @@ def test_counts(size, phy2phy, search):
 
 
 def test_trex_counts_each_frame(kernel: Kernel, tmp_path: Path) -> None:
+    trex = os.environ[VARIABLE]
     lines = LabNics().testbed().splitlines(keepends=True)
     others = "".join(line for line in lines if not line.startswith("generator:"))
-    (tmp_path / "trex.yaml").write_text(others + GENERATOR.format(path=os.environ[VARIABLE], nics=ADDRESSES))
+    (tmp_path / "trex.yaml").write_text(others + GENERATOR.format(path=trex))
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["pytest_nfvperf.fixtures.all"]\n')
     (tmp_path / "test_trex.py").write_text(TEST)
     options = {"testbed": SHARED / "trex.yaml", "results": SHARED / "results", "report": "none"}
     words = [f"--nfv-{name}={value}" for name, value in options.items()]
     run = pytest_command(f"--rootdir={SHARED}", "-W", "default:CPU 0 is shared", str(SHARED / "test_trex.py"), *words)
-    mounted = ["sh", "-c", 'mkdir -p /mnt/huge && mount -t hugetlbfs nodev /mnt/huge && exec "$@"', "sh", *run]
+    beside = [sys.executable, "-m", "tests.trex_server", trex, *ADDRESSES[2:], "--", *run]
+    mounted = ["sh", "-c", 'mkdir -p /mnt/huge && mount -t hugetlbfs nodev /mnt/huge && exec "$@"', "sh", *beside]
     with clean_run() as journal:
         ended = run_in_lab(journal, kernel, mounted, tmp_path, LabNics(), deadline_s=500)
     assert ended.status == 0, ended.stdout + ended.stderr

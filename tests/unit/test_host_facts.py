@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import socket
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pytest_nfvperf.adapters.machine import machine_checks as machine
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, running_facts
 from pytest_nfvperf.adapters.machine.machine_checks import checks
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec
 
 TESTBED = Testbed(
     name="made-up",
@@ -155,18 +154,3 @@ def test_a_trex_client_is_looked_for_where_it_is_said_to_be(tmp_path: Path) -> N
 
 def with_client(path: Path) -> Testbed:
     return dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", server="127.0.0.1", client=str(path)))
-
-
-def test_a_trex_that_is_started_here_must_be_installed(tmp_path: Path) -> None:
-    start = TrexStart(str(tmp_path), ("veth0", "veth1"))
-    testbed = dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", trex=TrexSpec(start=start)))
-    assert {"generator.trex.start.path", "generator.trex.start.interfaces"} <= lacking(testbed)
-    (tmp_path / "_t-rex-64").touch(mode=0o755)
-    assert "generator.trex.start.path" not in lacking(testbed)
-    assert "generator.trex.start.interfaces" in lacking(testbed), "a program alone is not enough"
-
-
-def lacking(testbed: Testbed) -> set[str]:
-    """The keys of the testbed file that name what is not there."""
-    found = [check for check in checks(testbed) if check.name == "TRex server" and check.state is CheckState.MISSING]
-    return {re.search(r"\((generator\.[\w.]+)\)", check.advice).group(1) for check in found}

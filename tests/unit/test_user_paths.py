@@ -25,7 +25,7 @@ FILE = """
 schema: 1
 name: lab
 dut: {ovs: {prefix: ~/ovs, instance: system, run_dir: ~/run}}
-generator: {engine: trex, client: ~/client, trex: {start: {path: ~/trex, interfaces: [a, b]}}}
+generator: {engine: trex, server: tgen1, client: ~/client}
 streams: {path: ~/bin/iperf3}
 ovs: {old: ~/old}
 speakers: [{name: dut, engine: frr, socket: ~/frr}]
@@ -132,8 +132,6 @@ def test_a_testbed_files_paths() -> None:
     testbed, _ = parse_testbed(FILE, "/labs/lab.yaml")
     assert (testbed.ovs.prefix, testbed.ovs.run_dir) == (f"{HOME}/ovs", f"{HOME}/run")
     assert testbed.generator.client == f"{HOME}/client"
-    assert testbed.generator.trex.start is not None
-    assert testbed.generator.trex.start.path == f"{HOME}/trex"
     assert (testbed.streams.path, testbed.ovs.versions[0].where) == (f"{HOME}/bin/iperf3", f"{HOME}/old")
     assert testbed.speakers[0].socket == f"{HOME}/frr"
     text = "schema: 1\nname: x\ngenerator: {engine: replay, recording: ~/bug.jsonl}\n"

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.host.nic_binding import give_back_driver, remove_vfs, restore_vf
-from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link, restore_borrowed, restore_settings
+from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link, restore_borrowed
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
@@ -252,7 +252,6 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.NETNS: lambda entry: remove_name(entry.name),
     Kind.LINK: _remove_link,
     Kind.BORROWED: restore_borrowed,
-    Kind.SETTINGS: restore_settings,
     Kind.OVS_BRIDGE: remove_bridge,
     Kind.OVS_SETTING: restore_setting,
     Kind.ANNOUNCED: lambda entry: FEATURE_REMOVERS.part(entry.kind)(entry),

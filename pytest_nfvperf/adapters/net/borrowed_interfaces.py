@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,8 +25,7 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
 
-_UP, _PROMISCUOUS, _ALL_MULTICAST = 0x1, 0x100, 0x200  # IFF_*, linux/if.h
-_BORROWED_FLAGS, _CHANGED_FLAGS = _UP | _PROMISCUOUS, _PROMISCUOUS | _ALL_MULTICAST
+_FLAGS = 0x1 | 0x100  # IFF_UP, IFF_PROMISC, linux/if.h
 _LINK_LOCAL = 253  # RT_SCOPE_LINK, linux/rtnetlink.h
 
 
@@ -123,17 +121,12 @@ def restore_borrowed(entry: Entry) -> bool:
         inside(namespace, partial(move_links, [(entry.name, OWN_NAMESPACE, entry.name)]))
     if not interface_exists(entry.name):
         return False
-    _restore_flags(entry, _BORROWED_FLAGS)
+    index, flags, mtu = socket.if_nametoindex(entry.name), int(entry.details["flags"]), int(entry.details["mtu"])
+    with Netlink() as netlink:
+        netlink.send([rtnetlink.set_flags(index, entry.name, flags, _FLAGS, mtu=mtu)])
     if entry.details["ipv6"] is not None:
         write_disable_ipv6(entry.name, str(entry.details["ipv6"]))
     return True
-
-
-def _restore_flags(entry: Entry, mask: int) -> None:
-    """Restore the journaled flags in the mask, and the MTU."""
-    index, flags, mtu = socket.if_nametoindex(entry.name), int(entry.details["flags"]), int(entry.details["mtu"])
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.set_flags(index, entry.name, flags, mask, mtu=mtu)])
 
 
 def check_free(interface: str, who: str, key: str) -> InterfaceUse:
@@ -165,7 +158,7 @@ def read_interface_use(interface: str) -> InterfaceUse:
             name = upper.get_attr("IFLA_IFNAME")
             users += [f"{name} on it has the address {address}" for address in _addresses(host, upper["index"])]
         return InterfaceUse(
-            int(link["flags"]) & _BORROWED_FLAGS,
+            int(link["flags"]) & _FLAGS,
             int(link.get_attr("IFLA_MTU")),
             read_disable_ipv6(interface),
             tuple(users),
@@ -198,36 +191,3 @@ def _prepare(interface: str, mtu: int | None) -> None:
     changes: dict[str, Any] = {} if mtu is None else {"mtu": mtu}
     with Netlink() as netlink:
         netlink.send([rtnetlink.set_up(index=socket.if_nametoindex(interface), name=interface, **changes)])
-
-
-# Interfaces that one of our programs changes in place, such as TRex, which makes its own promiscuous. Their settings
-# are journaled before the program starts, and restored at the end of the run, or by the reaper if it was killed. They
-# stay in their namespace, and up or down as they are.
-
-
-def note_settings(journal: Journal, interfaces: Sequence[str], namespace: Path = OWN_NAMESPACE) -> list[Entry]:
-    settings = inside(namespace, lambda: {name: _read_settings(name) for name in interfaces})
-    return [
-        journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)
-        for name, (flags, mtu) in settings.items()
-    ]
-
-
-def restore_settings(entry: Entry) -> bool:
-    """Restore an interface as journaled; False if nothing differs, or it is gone."""
-    namespace = Path(entry.details["namespace"])
-
-    def restore() -> bool:
-        journaled = int(entry.details["flags"]), int(entry.details["mtu"])
-        if not interface_exists(entry.name) or _read_settings(entry.name) == journaled:
-            return False
-        _restore_flags(entry, _CHANGED_FLAGS)
-        return True
-
-    return namespace.exists() and inside(namespace, restore)
-
-
-def _read_settings(interface: str) -> tuple[int, int]:
-    with IPRoute() as links:
-        (link,) = links.get_links(socket.if_nametoindex(interface))
-        return int(link["flags"]) & _CHANGED_FLAGS, int(link.get_attr("IFLA_MTU"))

@@ -149,7 +149,6 @@ class Kind(StrEnum):
     FILE = "file"  # name: absolute path (files and sockets)
     DIRECTORY = "directory"  # name: absolute path, removed with all in it
     BORROWED = "borrowed"  # name: an interface of the host; details how it was found
-    SETTINGS = "settings"  # name: an interface that stays where it is; details its namespace, flags and MTU as found
     OVS_BRIDGE = "ovs-bridge"  # name: a bridge on the system's OVS; details its database and the run's tag
     OVS_SETTING = "ovs-setting"  # name: a key of its other_config; details what it was and what we wrote
     ANNOUNCED = "announced"  # name: a prefix that somebody else's routing daemon announces for us; details to undo it

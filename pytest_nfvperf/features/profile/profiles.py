@@ -13,20 +13,20 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.cpu_profile import profiled_run
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.ports.machine import CpuProfiler
+from pytest_nfvperf.ports.machine import Profiler
 
 _FOLDER = "profiles"
 
 
 class Profiles:
-    """Repeats measurements under a profiler, and writes what it found.
+    """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
 
     A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
-    a differential flame graph against the baseline. ``profiler``: None if this testbed has none.
+    a differential flame graph against the baseline. ``make_profiler``: UnavailableError if this testbed has none.
     """
 
-    def __init__(self, profiler: CpuProfiler | None, run_dir: Path, context: Context) -> None:
-        self._profiler = profiler
+    def __init__(self, make_profiler: Callable[[], Profiler], run_dir: Path, context: Context) -> None:
+        self._make_profiler = make_profiler
         self._run_dir = run_dir
         self._recorder = context.recorder
         self._taken = context.profiles
@@ -38,11 +38,8 @@ class Profiles:
         """
         shown = f"{name}, {what}"
         title = f"CPU profile of {shown}"
-        if self._profiler is None:
-            self._recorder.emit(AttachmentData(title, text="this testbed has no profiler for the CPUs of its DUT"))
-            return
         try:
-            profile = self._profiler.record(work)
+            profile = self._make_profiler()(work)
         except UnavailableError as error:
             self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
             return
@@ -78,4 +75,4 @@ class Profiles:
 
 
 def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
-    return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
+    return Profiles(parts.make_profiler, run_dir, context)

@@ -17,7 +17,6 @@ import pytest_nfvperf
 from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, EngineRefusedError, StartEngine
 from pytest_nfvperf.adapters.process.journal import ProcessId, boot_id, pid_namespace
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.features.trex.server import TrexServer
 from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
@@ -77,8 +76,7 @@ def client_directories(spec: GeneratorSpec, environ: Mapping[str, str] = os.envi
     """
     if spec.client:
         return [spec.client]
-    named = [spec.trex.start.path] if spec.trex.start else []
-    named += [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
+    named = [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
     found = [
         path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
     ]
@@ -130,11 +128,8 @@ def no_client_library() -> ConfigError:
     return ConfigError(f"no TRex client library was found: {advice}", key="generator.client")
 
 
-def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
-    """The child's refusal as an error of ours.
-
-    ``started``: the server, if we started it; its log is evidence when it does not answer any more.
-    """
+def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec) -> NfvperfError:
+    """The child's refusal as an error of ours."""
     code, text = error.code, error.answer["error"]
     server = f"TRex server {spec.server}"
     template = _REFUSALS.get(code, _REFUSALS["refused"])
@@ -144,11 +139,6 @@ def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec, started: Tre
     for part, advice in _USER_MISTAKES.items():
         if part in text:
             return ConfigError(f"{server} refuses the trial: {text}; {advice}")
-    if started is not None and (code == "server_lost" or not started.running()):
-        process = f"its process (pid {started.pid}) {started.describe_state()}"
-        return GeneratorError(
-            f"{server} stopped answering: {process}; look at its last output", evidence=started.evidence()
-        )
     # Only an unknown refusal needs the trace of the client library.
     return GeneratorError(message, evidence=error.evidence if code == "refused" else None)
 
@@ -159,17 +149,13 @@ class ChildOptions:
 
     Attributes:
         env: added to the child's environment, such as the tag by which a reaper finds it.
-        netns: network namespace to connect from; None: ours.
         start: starts the child; may record the conversation, or replay one.
         on_spawn: receives each child's process id.
-        server: the server, if we started it; its state explains a missing answer.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
-    netns: str | None = None
     start: StartEngine = Engine
     on_spawn: Callable[[int], None] = lambda _: None
-    server: TrexServer | None = None
 
 
 def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[EngineLink, dict[str, Any]]:
@@ -193,7 +179,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
         except EngineRefusedError as error:
             link.close()
             if error.code not in _WRONG_CLIENT or (spec.client and len(libraries) == 1):
-                raise explain_refusal(error, spec, options.server) from error
+                raise explain_refusal(error, spec) from error
             tried.append(f"{library or 'PyPI trex-stl-lib'}: {error.answer['error']}")
         except BaseException:
             link.close()
@@ -205,27 +191,12 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
     )
 
 
-def stl_version(library: str, log: Path) -> str:
-    """The version of TRex's protocol that a client library speaks, such as "5.1"; needs no server.
-
-    ConfigError if the directory ("" for PyPI's) has no library that can be imported. Its output goes to ``log``.
-    """
-    link = _start_child(log, ChildOptions())
-    try:
-        return str(link.command("library", _HELLO_DEADLINE_S, path=library)["stl"])
-    except EngineRefusedError as error:
-        raise explain_refusal(error, GeneratorSpec("trex", client=library)) from error
-    finally:
-        link.close()
-
-
 def _start_child(log: Path, options: ChildOptions) -> EngineLink:
-    inside = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
     package = Path(pytest_nfvperf.__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
     with deferred_signals():
         link = options.start(
-            [*inside, sys.executable, "-u", "-m", MODULE],
+            [sys.executable, "-u", "-m", MODULE],
             log,
             {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", **options.env},
         )

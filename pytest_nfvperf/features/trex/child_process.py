@@ -422,14 +422,6 @@ class TrexSession:
         return {"shortest_s": max(0.0, seen - started), "longest_s": time.monotonic() - began}
 
 
-def library_version(*, path: str) -> dict[str, Any]:
-    api, where = load(path)
-    client = api.STLClient()
-    # Where the protocol's version is since v2.31, and where it was in 2019.
-    version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
-    return {"library": where, "stl": f"{version['major']}.{version['minor']}"}
-
-
 # The entry point. It releases the ports and ends when the parent is gone.
 #
 # The process that the parent starts only waits, and a worker below it does the work: PyPI's client library reacts to a
@@ -504,7 +496,6 @@ def _requests() -> queue.SimpleQueue[str]:
 def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: TextIO) -> None:
     commands: Mapping[str, Callable[..., dict[str, Any]]] = {
         "hello": session.hello,
-        "library": library_version,
         "attach": session.attach,
         "detach": session.detach,
         "links": session.links,

@@ -18,7 +18,6 @@ from pytest_nfvperf.adapters.generators.checks import (
 )
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.features.trex.child import ChildOptions, connect, explain_refusal, is_of_dead_run
-from pytest_nfvperf.features.trex.server import port_mac
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
 from pytest_nfvperf.features.trex.trial_results import longest_trial, trial_result
 from pytest_nfvperf.model.disturbance.trial import TrialResult
@@ -40,6 +39,8 @@ _DURATION_S = 0.3
 _START_FPS = 50_000_000
 _REACHED_RATIO = 0.97
 _MTU = MAX_FRAME_SIZE - 18
+_CEILING_MAC = "02:00:00:00:7e:{number:02x}"
+"""Of a port that sends only to measure the ceiling: its addresses do not matter."""
 
 
 class TrexGenerator(Generator):
@@ -57,7 +58,6 @@ class TrexGenerator(Generator):
         self.ports: dict[str, TrexPort] = {}
         self._spec = spec
         self._closed = False
-        self._server = options.server
         self._child, self._hello = connect(spec, run_dir / "trex-client.log", options)
 
     def _attached(self) -> dict[str, GeneratorPort]:
@@ -153,7 +153,7 @@ class TrexGenerator(Generator):
             may_force = error.code == "port_taken" and arguments.get("force") is False
             if may_force and is_of_dead_run(error.answer["owner"]):
                 return self._command(command, deadline_s, **{**arguments, "force": True})
-            raise explain_refusal(error, self._spec, self._server) from error
+            raise explain_refusal(error, self._spec) from error
 
 
 def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: AnyTraffic, directions: int) -> float:
@@ -167,7 +167,10 @@ def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: A
     """
     held = [attached.port for attached in generator.ports.values()]
     generator.detach([port.name for port in held])
-    ports = [GeneratorPort(f"ceiling{number}", str(number), port_mac(number), mtu=_MTU) for number in numbers[:2]]
+    ports = [
+        GeneratorPort(f"ceiling{number}", str(number), _CEILING_MAC.format(number=number), mtu=_MTU)
+        for number in numbers[:2]
+    ]
     generator.attach(ports)
     try:
         names = [port.name for port in ports]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.checks import check_spec
@@ -22,14 +22,12 @@ from pytest_nfvperf.features.trex.child import (
     connect,
     holds_client,
     no_client_library,
-    stl_version,
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure_ceiling
-from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing_parts, start_server
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, streams
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, NicSpec, Testbed, TrexStart
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
@@ -44,24 +42,13 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
         seen = f"{VARIABLE}={directory}" if directory else "no testbed names it"
         return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
     generator = testbed.generator
-    start = generator.trex.start
-    servers = [_running_server(generator)] if start is None else _startable_server(start, testbed.nics)
+    server = _running_server(generator)
     libraries = [path for path in client_directories(generator) if not path or holds_client(Path(path))]
     if libraries:
-        return [_client(generator, libraries[0], listens=servers[0].state is CheckState.OK), *servers]
+        return [_client(generator, libraries[0], listens=server.state is CheckState.OK), server]
     advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
     where = generator.client or "the usual places"
-    return [Check(_CLIENT, CheckState.MISSING, f"none in {where}", advice, needed=True), *servers]
-
-
-def _startable_server(start: TrexStart, nics: Sequence[NicSpec]) -> list[Check]:
-    """One line if it can be started; else a line for each thing that is missing."""
-    absent = [
-        Check(_SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
-        for one in missing_parts(start, nics)
-    ]
-    seen = f"{binary_of(start)} on {', '.join(start.interfaces)}"
-    return absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
+    return [Check(_CLIENT, CheckState.MISSING, f"none in {where}", advice, needed=True), server]
 
 
 def _running_server(generator: GeneratorSpec) -> Check:
@@ -75,44 +62,31 @@ def _running_server(generator: GeneratorSpec) -> Check:
 
 
 def _client(generator: GeneratorSpec, library: str, *, listens: bool) -> Check:
-    """Ask a running server whether it understands the library.
-
-    If the run starts the server, the library must speak the protocol of the server's own distribution.
-    """
-    start, name = generator.trex.start, library if library != PYPI else "PyPI trex-stl-lib (servers of 2019)"
-    if start is None and not listens:
+    """Ask the server whether it understands the library."""
+    if not listens:
+        name = library if library != PYPI else "PyPI trex-stl-lib (servers of 2019)"
         advice = "start the server and run doctor again: only the server can say whether it understands the library"
         seen = f"{name}, not tried: the server does not answer"
         return Check(_CLIENT, CheckState.WARN, seen, advice, needed=True)
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
-        log = Path(directory) / "trex-client.log"
         try:
-            if start is None:
-                link, hello = connect(generator, log, ChildOptions())
-                link.close()
-                seen = f"{hello['library']}, which server {hello['server']['version']} understands"
-                return Check(_CLIENT, CheckState.OK, seen, needed=True)
-            version = stl_version(library, log)
-            servers_own = stl_version(start.path, log) if holds_client(Path(start.path)) else version
+            link, hello = connect(generator, Path(directory) / "trex-client.log", ChildOptions())
         except NfvperfError as error:
             # The error says what went wrong and what to do, with a semicolon in between.
             what, _, advice = str(error).partition("; ")
             key = "generator.client: " if isinstance(error, ConfigError) else ""
             return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)
-    if servers_own != version:
-        seen = f"{name} speaks STL {version}, the server in {start.path} STL {servers_own}"
-        advice = "leave generator.client out, or let it name the server's own distribution"
-        return Check(_CLIENT, CheckState.MISSING, seen, advice, needed=True)
-    return Check(_CLIENT, CheckState.OK, f"{name}, STL {version}", needed=True)
+        link.close()
+    seen = f"{hello['library']}, which server {hello['server']['version']} understands"
+    return Check(_CLIENT, CheckState.OK, seen, needed=True)
 
 
 class TrexSide(GeneratorSide):
-    """An existing server, or one that the run starts."""
+    """An existing server."""
 
     def __init__(self, testbed: Testbed) -> None:
         super().__init__(testbed)
         self._spec = testbed.generator
-        self._server: TrexServer | None = None
         self._trex: TrexGenerator | None = None
 
     def check(self) -> None:
@@ -140,21 +114,15 @@ class TrexSide(GeneratorSide):
         return CachedCeilings(StoredValueFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
 
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
-        """Connect to the server, after starting it if the run has to."""
-        journal, start = machine.journal, self._spec.trex.start
-        if start is not None and not (self._server is not None and self._server.running()):
-            self.close()  # a server that died: restore its interfaces before the next one checks them
-            self._server = start_server(self._spec.trex, start, journal)
+        journal = machine.journal
         entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
         start_child: StartEngine = Engine
         if machine.recording is not None:
             start_child = recording(Engine, "trex", machine.recording)
         options = ChildOptions(
             env={TAG_VARIABLE: journal.tag},
-            netns=start.netns if start else None,
             start=start_child,
             on_spawn=lambda pid: note_process(journal, entry, pid),
-            server=self._server,
         )
         self._trex = TrexGenerator(self._spec, journal.directory, options=options)
         return self._trex
@@ -169,8 +137,3 @@ class TrexSide(GeneratorSide):
         """What a server could not send or count, as far as it is known without one."""
         check_spec(ports, spec)
         streams(spec, {name: TrexPort(number, port) for number, (name, port) in enumerate(ports.items())})
-
-    def close(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()

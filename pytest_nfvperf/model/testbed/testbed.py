@@ -35,7 +35,6 @@ from pytest_nfvperf.model.fields import (
     TcpPorts,
     Text,
     TrexDelay,
-    TrexInterfaces,
     VersionName,
     Whole,
     file_key,
@@ -161,23 +160,6 @@ class DutBond:
 
 
 @dataclass(frozen=True, slots=True)
-class TrexStart:
-    """A TRex server that we start ourselves, on this machine."""
-
-    path: Annotated[LocalPath, file_key("where TRex is installed; t-rex-64 lies there", "/opt/trex/v3.06")]
-    interfaces: Annotated[
-        TrexInterfaces,
-        file_key(
-            "one for each port, an even number: kernel interfaces, memif ids or PCI addresses, as the driver has them",
-            ["veth0", "veth1"],
-        ),
-    ]
-    driver: Annotated[str, words("af_packet", "memif", "pci"), file_key("how TRex reaches them")] = "af_packet"
-    low_end: Annotated[Flag, file_key("share cores: for machines with fewer than three")] = False
-    netns: Annotated[ShortName | None, file_key("network namespace to run it in", "tgen")] = None
-
-
-@dataclass(frozen=True, slots=True)
 class TrexRoute:
     """How a TRex port finds the MAC that it sends to: it asks by ARP for ``gateway``, as ``source``."""
 
@@ -197,7 +179,6 @@ class TrexSpec:
     rpc_port: Annotated[TcpPort, file_key("TCP port that takes requests")] = 4501
     event_port: Annotated[TcpPort, file_key("TCP port that publishes events")] = 4500
     routes: Annotated[tuple[TrexRoute, ...], file_key("ports that ask for their gateway by ARP")] = ()
-    start: Annotated[TrexStart | None, file_key("start TRex on this machine; else it runs already")] = None
 
 
 @dataclass(frozen=True, slots=True)
