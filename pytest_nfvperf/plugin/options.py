@@ -99,10 +99,10 @@ _OPTIONS = {
         "SHARE",
         "two sides are the same if the interval of their ratio lies within this distance of 1 (default: '2 %%')",
     ),
-    "compare-rounds": _number(
-        "count the instructions of each side exactly N times, without a second build of the baseline"
+    "compare-blocks": _number(
+        "end a comparison at its first interim look after N blocks, even without a result; with --nfv-virtual-time "
+        "count each side exactly N times, without a second build of the baseline"
     ),
-    "compare-blocks": _number("end a comparison at its first interim look after N blocks, even without a result"),
     "traffic": _text(
         "FILE",
         "send what this file says in place of the tests' own traffic: a traffic file (YAML), a capture, or an STL "
@@ -194,8 +194,7 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
             "soak_load": _load(config.getoption("--nfv-soak-load")),
             "repeat": _repeat(config.getoption("--nfv-repeat")),
             "compare": _comparing(config),
-            "compare_rounds": _count(config, "rounds", virtual=True),
-            "compare_blocks": _count(config, "blocks", virtual=False),
+            "compare_blocks": _blocks(config),
         }
         parsed["time_limit_s"] = _time_limit(config)
         if (wait_s := _seconds(config, "wait", "30 min", "how long to wait")) is not None:
@@ -329,18 +328,12 @@ def _comparing(config: pytest.Config) -> ComparisonSettings | None:
         raise pytest.UsageError(str(error)) from error
 
 
-def _count(config: pytest.Config, unit: str, *, virtual: bool) -> int | None:
-    """``--nfv-compare-rounds`` or ``-blocks``: at least 1, and only for a comparison in the right kind of time."""
-    option = f"--nfv-compare-{unit}"
-    count: int | None = config.getoption(option)
-    if count is None:
-        return None
-    if not config.getoption("--nfv-compare") or config.getoption("--nfv-virtual-time") is not virtual:
-        by_the_clock = "is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out"
-        by_instructions = "is of a comparison by instructions: add --nfv-virtual-time"
-        raise pytest.UsageError(f"{option} {by_instructions if virtual else by_the_clock}")
-    if count < 1:
-        raise pytest.UsageError(f"{option}: {count} is no number of {unit}: write a whole number from 1")
+def _blocks(config: pytest.Config) -> int | None:
+    count: int | None = config.getoption("--nfv-compare-blocks")
+    if count is not None and not config.getoption("--nfv-compare"):
+        raise pytest.UsageError("--nfv-compare-blocks is of a comparison: name the sides by --nfv-compare")
+    if count is not None and count < 1:
+        raise pytest.UsageError(f"--nfv-compare-blocks: {count} is no number of blocks: write a whole number from 1")
     return count
 
 

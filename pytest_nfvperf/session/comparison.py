@@ -137,7 +137,9 @@ class Comparison:
         context: Context,
     ) -> SideComparison:
         profile = replace(self._profile, comparison_budget_s=self._profile.comparison_budget_s * BUDGETS)
-        rounds = self._options.compare_rounds
+        blocks, rounds = self._options.compare_blocks, None
+        if self._options.virtual_time:
+            blocks, rounds = None, blocks
         if rounds is not None:
             profile = replace(profile, comparison_repeats=rounds, comparison_budget_s=0.0)
 
@@ -147,7 +149,7 @@ class Comparison:
             return study
 
         lost = {name: each[-1] for name, each in self._broken.items() if len(each) >= TRIES}
-        blocks, take = self._options.compare_blocks, partial(self._take, context.recorder)
+        take = partial(self._take, context.recorder)
         return SideComparison(self.comparing, make, deploy.check, take, self._reset, lost, blocks)
 
     def _reset(self) -> None:

@@ -40,7 +40,6 @@ class Options:
         time_limit_s, soak_duration_s: None for the profile's.
         resume: directory of the run to continue; None for a new run.
         compare: the sides; None in a run that compares none.
-        compare_rounds: None: as many as needed.
         compare_blocks: None: until the comparison is conclusive.
         traffic: what is sent in place of the tests' own traffic; None: theirs.
         setup_only: pytest only sets fixtures up (--setup-only, --setup-plan): no test runs, so nothing is recorded.
@@ -64,7 +63,6 @@ class Options:
     repeat: int = 1
     baseline: Path | None = None
     compare: ComparisonSettings | None = None
-    compare_rounds: int | None = None
     compare_blocks: int | None = None
     wait_s: float = 1800.0
     profile_cpu: bool = False

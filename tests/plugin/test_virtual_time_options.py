@@ -56,40 +56,14 @@ def test_what_has_no_meaning_there_is_a_usage_error(project: pytest.Pytester, op
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--nfv-compare-rounds=6",), " is of a comparison by instructions: add --nfv-virtual-time"),
-        (
-            ("--nfv-virtual-time", "--nfv-compare=installed", "--nfv-compare=b=installed", "--nfv-compare-rounds=0"),
-            ": 0 is no number of rounds: write a whole number from 1",
-        ),
-    ],
-)
-def test_rounds_are_of_a_comparison_by_instructions(
-    project: pytest.Pytester, arguments: tuple[str, ...], told: str
-) -> None:
-    _, mistake = read_options(project.parseconfig(*arguments))
-    assert str(mistake) == f"--nfv-compare-rounds{told}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ("--nfv-compare-blocks=8",),
-            " is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out",
-        ),
-        (
-            ("--nfv-virtual-time", "--nfv-compare=installed", "--nfv-compare=b=installed", "--nfv-compare-blocks=8"),
-            " is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out",
-        ),
+        (("--nfv-compare-blocks=8",), " is of a comparison: name the sides by --nfv-compare"),
         (
             ("--nfv-compare=installed", "--nfv-compare=b=installed", "--nfv-compare-blocks=0"),
             ": 0 is no number of blocks: write a whole number from 1",
         ),
     ],
 )
-def test_blocks_are_of_a_comparison_by_the_clock(
-    project: pytest.Pytester, arguments: tuple[str, ...], told: str
-) -> None:
+def test_blocks_are_of_a_comparison(project: pytest.Pytester, arguments: tuple[str, ...], told: str) -> None:
     _, mistake = read_options(project.parseconfig(*arguments))
     assert str(mistake) == f"--nfv-compare-blocks{told}"
 

@@ -145,9 +145,9 @@ def compare(
     output = results / _OUTPUT
     sides = [f"base={base}", f"version={version}"]
     command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
-    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(_ROUNDS)]
-    most = counting if blocks is None else ["--nfv-compare-blocks", str(blocks)]
-    status = _run_child([*command, *most, *_NO_PAGE, "--nfv-results", str(results)], output)
+    counting = ["--nfv-virtual-time"] if blocks is None else []
+    most = ["--nfv-compare-blocks", str(_ROUNDS if blocks is None else blocks)]
+    status = _run_child([*command, *counting, *most, *_NO_PAGE, "--nfv-results", str(results)], output)
     documents = sorted(results.glob(f"2*/{COMPARISON_FILE}"))
     if not documents:
         what = (
