@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.machine import machine_checks as machine
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
 from pytest_nfvperf.adapters.machine.lab_needs import lab_checks, node_checks
-from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
+from pytest_nfvperf.adapters.ovs.installation import named_versions
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
 from pytest_nfvperf.backends.embedded_side import cached_round_trips, side_of
 from pytest_nfvperf.backends.local import LocalBackend
@@ -30,7 +30,7 @@ def doctor(file: Path | None) -> int:
     """Check this machine, and what a testbed file needs of it. Returns 1 if something needed is missing."""
     testbed = load_testbed(file)[0] if file is not None else None
     if testbed is not None:
-        testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
+        testbed = replace(testbed, ovs=named_versions(testbed.ovs))
     found = [*machine.checks(testbed), distance_check(testbed, cached_round_trips)]
     if testbed is not None:
         found += [*lab_checks(complete := complete_testbed(testbed)), *node_checks(testbed)]

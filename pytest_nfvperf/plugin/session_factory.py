@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed
-from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
+from pytest_nfvperf.adapters.ovs.installation import named_versions
 from pytest_nfvperf.adapters.process.lock import Lease, LockWait, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.report.terminal_progress import progress_for
@@ -149,7 +149,7 @@ def _testbed(config: pytest.Config, options: Options, given: GivenTestbed | None
     if options.plan:
         return testbed
     sides = None if options.compare is None else options.compare.sides
-    return replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, options.ovs, sides))
+    return replace(testbed, ovs=named_versions(testbed.ovs, options.ovs, sides))
 
 
 def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backend:

@@ -20,11 +20,7 @@ from pytest_nfvperf.model.measure.compare import Side
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_for_dut
 
-NAMED_VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
-"""Looks up the versions that users name.
-
-Takes the testbed's OVS, the words of ``--nfv-ovs``, and the sides of a comparison; returns the OVS with their prefixes.
-"""
+_VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
 
 MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
 DATAPATHS = ("dpdk", "netdev", "system")
@@ -35,6 +31,15 @@ OVS_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
 _LOADERS = ("lib*/ld-linux*", "lib/*/ld-linux*", "usr/lib*/ld-linux*", "usr/lib/*/ld-linux*")
+
+
+def named_versions(ovs: OvsSpec, options: Sequence[str] = (), sides: Sequence[Side] | None = None) -> OvsSpec:
+    """The testbed's OVS with the prefixes of all versions that a user names.
+
+    ``options``: words of ``--nfv-ovs``. ``sides``: of a comparison.
+    """
+    is_named = options or sides or ovs.prefix or ovs.versions
+    return _VERSIONS.part("--nfv-ovs")(ovs, options, sides) if is_named else ovs
 
 
 @dataclass(frozen=True, slots=True)
