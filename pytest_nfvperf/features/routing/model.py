@@ -251,12 +251,10 @@ class BgpPathPlan:
         neighbor_vlan: what the neighbour uses; None: the same.
         frr: FRR's address, with prefix length.
         bird: BIRD's, likewise.
-        frr_expects: the AS number that FRR expects; None: ``bird_asn``.
         timers: of both sides.
         bfd: of both sides; None for none.
         graceful_restart: of both sides.
         password: TCP MD5.
-        frr_password: what FRR has; None: the same.
         provider: network of the VM; FRR announces it.
         vm: the VM's address in it.
         clients: network behind the neighbour, which announces it.
@@ -269,12 +267,10 @@ class BgpPathPlan:
     bird: _Prefix = "12.12.12.2/30"
     frr_asn: int = 64999
     bird_asn: int = 65000
-    frr_expects: int | None = None
     timers: BgpTimers = field(default_factory=BgpTimers)
     bfd: BfdTimers | None = field(default_factory=BfdTimers)
     graceful_restart: bool = False
     password: str | None = "nfvperf"  # noqa: S105 - of a session inside one machine
-    frr_password: str | None = None
     provider: _Prefix = "172.16.101.0/24"
     vm: Ip = "172.16.101.10"
     clients: _Prefix = "198.18.0.0/15"
@@ -304,7 +300,7 @@ class BgpPathPlan:
         return Traffic(frame_size=frame_size, **{"src_ip": self.client, "dst_ip": self.vm, **changes})
 
     def frr_config(self) -> SpeakerConfig:
-        neighbor = self._neighbor(self.bird_address, self.frr_expects or self.bird_asn, self.frr_password)
+        neighbor = self._neighbor(self.bird_address, self.bird_asn)
         return SpeakerConfig(
             self.frr_asn, self.frr_address, (neighbor,), (self.provider,), graceful_restart=self.graceful_restart
         )
@@ -315,5 +311,5 @@ class BgpPathPlan:
             self.bird_asn, self.bird_address, (neighbor,), (self.clients,), graceful_restart=self.graceful_restart
         )
 
-    def _neighbor(self, address: str, asn: int, password: str | None = None) -> Neighbor:
-        return Neighbor(address, asn, password or self.password, self.timers, self.bfd)
+    def _neighbor(self, address: str, asn: int) -> Neighbor:
+        return Neighbor(address, asn, self.password, self.timers, self.bfd)
