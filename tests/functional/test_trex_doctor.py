@@ -12,7 +12,7 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
-from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, VARIABLE
+from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE
 from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec
 from tests.trex_wire import ERRORS, SESSION, recorded_server, request_id
@@ -29,9 +29,8 @@ def said(checks: list[Check], name: str = "TRex server") -> list[tuple[CheckStat
 
 
 @pytest.mark.skipif(find_spec(CLIENT_PACKAGE) is None, reason="needs PyPI's lbr-trex-client: pip install '.[trex]'")
-def test_a_server_of_today_understands_the_client_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_today_understands_the_client_of_the_extra() -> None:
     """A lab file with no client, and no distribution on this machine."""
-    monkeypatch.delenv(VARIABLE, raising=False)
     with recorded_server(SESSION) as answering:
         checks = trex_checks(bed(trex=TrexSpec(rpc_port=answering.rpc_port, event_port=answering.event_port)))
     ((state, seen, advice),) = said(checks, "TRex client")

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, PYPI, VARIABLE, ChildOptions, connect
+from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, PYPI, ChildOptions, connect
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.generator_support import run_dir
-from tests.functional.trex_support import needs_trex
+from tests.functional.trex_support import VARIABLE, needs_trex
 from tests.trex_wire import DATA, ERRORS, SESSION, RecordedServer, recorded_server, request_id
 
 STAND_IN = str(Path(__file__).parents[1] / "stand_in_trex")
@@ -114,7 +114,7 @@ def test_versions_are_in_the_message() -> None:
 
 def test_all_libraries_that_were_tried_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is written in the testbed file, and none that was found fits."""
-    monkeypatch.setenv(VARIABLE, STAND_IN)
+    monkeypatch.setattr("pytest_nfvperf.features.trex.child.client_directories", lambda _spec: [STAND_IN])
     with recorded_server(ERRORS, instead={"api_sync_v2": request_id(ERRORS, "api_sync_v2", OLDER[0])}) as server:
         message = str(refusal(server, None))
     assert (

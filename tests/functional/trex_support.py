@@ -16,13 +16,16 @@ from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, StartE
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
-from pytest_nfvperf.features.trex.child import VARIABLE, ChildOptions
+from pytest_nfvperf.features.trex.child import ChildOptions
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
 from tests.functional.ovs_support import clean_run
 from tests.trex_server import RPC_PORT, START_DEADLINE_S, server_command
 
 DATA = Path(__file__).parents[1] / "data" / "trex"
+VARIABLE = "NFV_TREX_DIR"
+"""Names the directory of an installed TRex."""
+
 RECORD_VARIABLE = "NFV_TREX_RECORD"
 """Set to 1 it makes the recordings anew, from a real server."""
 

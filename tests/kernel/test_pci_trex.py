@@ -10,11 +10,10 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
-from pytest_nfvperf.features.trex.child import VARIABLE
 from pytest_nfvperf.features.virtual_lab import ADDRESSES, LabNics, run_in_lab
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED
 from tests.functional.ovs_support import clean_run
-from tests.functional.trex_support import needs_trex
+from tests.functional.trex_support import VARIABLE, needs_trex
 from tests.kernel.inner_tests import pytest_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.lab, needs_trex]

@@ -14,9 +14,7 @@ from pytest_nfvperf.adapters.process.journal import base_directory
 from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
 from pytest_nfvperf.config.testbed_file import parse_testbed
-from pytest_nfvperf.features.trex.child import client_directories
 from pytest_nfvperf.model.arguments import expanded, named_place
-from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.session.options import Options
 
@@ -141,7 +139,6 @@ def test_a_testbed_files_paths() -> None:
 def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NFVPERF_RUN_DIR", "~/runs")
     assert base_directory() == Path(HOME, "runs")
-    assert f"{HOME}/trex" in client_directories(GeneratorSpec(engine="trex"), {"NFV_TREX_DIR": "~/trex"})
 
 
 def test_no_argument_of_a_command_is_a_path_as_it_stands() -> None:

@@ -17,12 +17,8 @@ import pytest_nfvperf
 from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, EngineRefusedError, StartEngine
 from pytest_nfvperf.adapters.process.journal import ProcessId, boot_id, pid_namespace
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
-
-VARIABLE = "NFV_TREX_DIR"
-"""Environment variable: where a TRex distribution is installed."""
 
 CLIENT_PACKAGE = "lbr_trex_client"
 """Of PyPI's lbr-trex-client: the client library of a server's distribution, which speaks STL 5.1 (servers v3.x)."""
@@ -69,19 +65,18 @@ _USER_MISTAKES = {
 }
 
 
-def client_directories(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
+def client_directories(spec: GeneratorSpec) -> list[str]:
     """Directories to try, best first, then :data:`PYPI` if it is installed; only the file's, if it names one.
 
     A server's own distribution comes before what PyPI has, since a library fits one version of the server.
     """
     if spec.client:
         return [spec.client]
-    named = [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
     found = [
         path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
     ]
     found.sort(key=lambda path: tuple(int(number) for number in re.findall(r"\d+", path.name)), reverse=True)
-    return [*named, *map(str, found), *_installed_clients()]
+    return [*map(str, found), *_installed_clients()]
 
 
 def _installed_clients() -> list[str]:

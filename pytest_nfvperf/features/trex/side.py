@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import tempfile
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine, digest
 from pytest_nfvperf.features.trex.child import (
     PYPI,
-    VARIABLE,
     ChildOptions,
     client_directories,
     connect,
@@ -38,15 +36,13 @@ _SERVER, _CLIENT = "TRex server", "TRex client"
 
 def trex_checks(testbed: Testbed | None) -> list[Check]:
     if testbed is None or testbed.generator.engine != "trex":
-        directory = os.environ.get(VARIABLE)
-        seen = f"{VARIABLE}={directory}" if directory else "no testbed names it"
-        return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
+        return [Check("TRex", CheckState.OK, "not needed (no testbed names it)")]
     generator = testbed.generator
     server = _running_server(generator)
     libraries = [path for path in client_directories(generator) if not path or holds_client(Path(path))]
     if libraries:
         return [_client(generator, libraries[0], listens=server.state is CheckState.OK), server]
-    advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
+    advice = "unpack TRex and name its directory by generator.client in the testbed file"
     where = generator.client or "the usual places"
     return [Check(_CLIENT, CheckState.MISSING, f"none in {where}", advice, needed=True), server]
 
