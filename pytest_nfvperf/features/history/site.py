@@ -103,7 +103,6 @@ def _add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--version-url", action="append", default=[], metavar="[NAME=]URL", help="as of `nfvperf history show`"
     )
-    parser.add_argument("--title", default="Datapath acceptance", metavar="TEXT", help="default: %(default)s")
     parser.set_defaults(command=_site, mistake_status=RunFate.USAGE.exit_status)
 
 
@@ -124,7 +123,7 @@ def _site(arguments: argparse.Namespace) -> int:
     _compare(site, arguments.compare or _neighbours(site, known), margin, neighbours=not arguments.compare)
     links = page.HistoryLinks(urls, {run.run: _report_of(run) for run in known}, up="index.html")
     causes = _write_history(site, history, links)
-    _write_index(site, causes, links, arguments.title)
+    _write_index(site, causes, links)
     for problem in site.problems:
         print(f"nfvperf: left out: {problem}", file=sys.stderr)
     contents = f"{how_many(len(site.runs), 'run')}, {how_many(len(site.comparisons), 'comparison')}"
@@ -305,7 +304,7 @@ def _write_history(site: Site, history: History | None, links: HistoryLinks) -> 
     return causes
 
 
-def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, title: str) -> None:
+def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) -> None:
     from markupsafe import Markup  # noqa: PLC0415
 
     from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
@@ -329,7 +328,6 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks, 
     context = {
         "style": style(),
         "mark": Markup(_MARK),  # noqa: S704 - our own text
-        "title": title,
         "rows": rows,
         "results": Counter(run.result for run in site.runs).most_common(),
         "styles": styles,
