@@ -49,7 +49,12 @@ def test_a_recording_is_found_beside_its_testbed_file(tmp_path: Path) -> None:
 
 
 MISTAKES = [
-    ("engine: trex", "engine: embedded", "engine 'embedded' has no trex: write 'engine: trex' or leave 'trex' out"),
+    ("engine: trex", "engine: embedded", "engine 'embedded' has no server: write 'engine: trex' or leave 'server' out"),
+    (
+        "engine: trex\n  server: tgen1",
+        "engine: embedded",
+        "engine 'embedded' has no trex: write 'engine: trex' or leave 'trex' out",
+    ),
     ("  server: tgen1\n", "", "engine 'trex' needs its server: write e.g. 'server: tgen1'"),
     ("port: 1,", "port: 3,", "port 3 is not one of generator.ports [0, 1]"),
     ("250 ms", "250", "'250' has no unit: write '250 us'"),
