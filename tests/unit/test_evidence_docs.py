@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -19,10 +20,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/evidence.md").read_text()
 
 
-def block(language: str) -> str:
-    """The page's one block of this language."""
-    (text,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    return str(text)
+def block(language: str, number: int = 0) -> str:
+    """One of the page's blocks of this language."""
+    return str(re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[number])
 
 
 def test_the_line_is_evidence() -> None:
@@ -50,3 +50,13 @@ def test_the_jq_example_lists_invalid_trials(tmp_path: Path) -> None:
     write_sample(tmp_path, small_run())
     done = subprocess.run(["sh", "-c", block("sh")], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert re.search(r"^trial-\d+\t\d+ of \d+ frames were due", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_jq_example_makes_a_table_of_figures(tmp_path: Path) -> None:
+    write_sample(tmp_path, small_run())
+    subprocess.run(["sh", "-c", block("sh", 1)], cwd=tmp_path, check=True)
+    with (tmp_path / "figures.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert {"ndr", "pdr"} <= {metric for _, metric, *_ in rows}
+    assert all(len(row) == 7 for row in rows)

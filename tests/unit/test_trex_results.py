@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -324,39 +323,10 @@ def test_versions_that_do_not_fit_both_ways(end: str) -> None:
         assert "write 'client: DIRECTORY'" in str(error)
 
 
-@dataclass
-class StartedServer:
-    """A server of ours that is gone, or stopped."""
-
-    pid = 77
-    end: str
-    runs: bool = False
-
-    def running(self) -> bool:
-        return self.runs
-
-    def describe_state(self) -> str:
-        return self.end
-
-    def evidence(self) -> dict[str, str]:
-        return {"trex-server.log": "its last words"}
-
-
 LOST = {"ok": False, "code": "server_lost", "error": "connection to the server had been lost"}
 
 
-@pytest.mark.parametrize(("end", "runs"), [("was killed by SIGKILL", False), ("is in state T (stopped)", True)])
-def test_what_became_of_our_own_server_is_said_with_its_log(end: str, runs: bool) -> None:
-    refusal = EngineRefusedError("x", LOST, log="Traceback (most recent call last)")
-    started = StartedServer(end, runs)
-    error = explain_refusal(refusal, GeneratorSpec("trex", server="127.0.0.1"), started)  # type: ignore[arg-type]
-    assert str(error) == (
-        f"TRex server 127.0.0.1 stopped answering: its process (pid 77) {end}; look at its last output\n"
-        "--- trex-server.log ---\nits last words"
-    )
-
-
-def test_of_somebody_elses_server_there_is_no_log_and_no_trace_of_the_librarys() -> None:
+def test_of_a_lost_server_there_is_no_trace_of_the_librarys() -> None:
     refusal = EngineRefusedError("x", LOST, log="Traceback (most recent call last)")
     text = str(explain_refusal(refusal, GeneratorSpec("trex", server="tgen1")))
     assert "TRex server tgen1 stopped answering: connection to the server had been lost; look whether it" in text
