@@ -153,11 +153,11 @@ def _prefix(value: str) -> str:
 
 
 def _mapping(entries: Any) -> BeforeValidator:
-    """Pairs that a file writes as a mapping of this type. Evidence, which is JSON, has the pairs."""
+    """Pairs that a file writes as a mapping of this type. Evidence, which brings no units as context, has the pairs."""
     adapter = TypeAdapter(entries, config=ConfigDict(defer_build=True))
 
     def pairs(value: Any, info: ValidationInfo) -> Any:
-        return tuple(map(tuple, value)) if info.mode == "json" else tuple(adapter.validate_python(value).items())
+        return tuple(map(tuple, value)) if info.context is None else tuple(adapter.validate_python(value).items())
 
     return BeforeValidator(pairs, json_schema_input_type=entries)
 
