@@ -78,7 +78,7 @@ def test_every_word_of_the_language_is_documented(word):
     assert f"`{word}`" in SLA_PAGE or f"`{word.replace('latency', '')}`" in SLA_PAGE
 
 
-@pytest.mark.parametrize("key", keys_of(schema_of_testbed()))
+@pytest.mark.parametrize("key", [*keys_of(schema_of_testbed())])
 def test_every_key_of_a_testbed_is_documented(key):
     inside = rf"`{{[a-z, ]*\b{key}\b[a-z, ]*}}`|`{key}: "  # of a small section: all its keys, or an example
     assert re.search(rf"`([a-z_]+\.)*{key}(\[\]|\.[a-z]+(\[\])?)?`|{inside}", TESTBED_PAGES), (
@@ -105,6 +105,6 @@ def test_all_slips_are_tried():
     assert len(list(answered_slips())) == SLA_PAGE.split("## Slips")[1].split("## In")[0].count("\n| `")
 
 
-@pytest.mark.parametrize("key", keys_of(schema_of_traffic()))
+@pytest.mark.parametrize("key", [*keys_of(schema_of_traffic())])
 def test_every_key_of_a_traffic_file_is_documented(key):
     assert f"`{key}`" in TRAFFIC_PAGE
