@@ -164,5 +164,5 @@ def test_a_route_that_leads_nowhere_has_no_hop() -> None:
 
 
 def test_timers_that_no_session_can_have() -> None:
-    with pytest.raises(ValueError, match="RFC 4271 requires 3 or more"):
+    with pytest.raises(ValueError, match="hold_s is 2: write a whole number from 3"):
         BgpTimers(hold_s=2)

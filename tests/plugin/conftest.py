@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy  # noqa: F401 - loads once a process: pytester forgets what was first imported within a run of its own
 import pytest
+import vl_convert  # noqa: F401 - likewise
 from user_project import make_project
 
 

@@ -52,6 +52,7 @@ class BgpTimers:
     """Timers in whole seconds, as in RFC 4271. The defaults are short, for tests.
 
     Attributes:
+        hold_s: at least 3 (RFC 4271, 4.2).
         restart_s: how long the neighbour keeps the routes of a speaker that went down (RFC 4724, Restart Time).
     """
 
