@@ -19,12 +19,9 @@ from tests.documents import PAGES, ROOT, blocks, commands
 pytestmark = pytest.mark.thorough("a run of pytest for each command; whoever changes a command runs this file")
 TUTORIAL = ROOT / "docs/tutorial"
 LAB = TUTORIAL / "a-lab.md"
-NEEDED = {"debian:": "a version of OVS", "/opt/ovs": "a build of OVS", "rack": "a lab's file", "cx6=": "a lab's file"}
-NEEDED |= {"compare.py": "the page's own test", "--dist": "two machines", "--nfv-resume": "a run that was killed"}
-NEEDED |= {
-    "connectx-6.yaml": "the reader's own datasheet",
-    "--nfv-virtual-time": "a guest",
-}
+NEEDED = {"--nfv-ovs": "a version of OVS that was added", "rack": "a lab's file", "cx6=": "a lab's file"}
+NEEDED |= {"--nfv-resume": "a run that was killed", "--nfv-virtual-time": "a guest"}
+NEEDED |= {"connectx-6.yaml": "the reader's own datasheet"}
 """Words of a command that name what nobody has here, and what that is."""
 
 
