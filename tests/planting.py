@@ -3,7 +3,7 @@
 A clone of a tree of Open vSwitch gets a branch of the patch's name: the commits up to a chosen one, then the patch (of
 tests/data/planted) as one more commit, then the rest of the row on top of it. Whoever bisects the branch knows what to
 find. Several patches can go into one clone, whose builds then share what they compile. The tree that is cloned is only
-read. docs/explanation/bisections.md tells of bisections that were made so.
+read. docs/explanation/what-was-tried.md has bisections that were made so.
 """
 
 from __future__ import annotations

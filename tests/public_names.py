@@ -68,16 +68,19 @@ def about(namespace: str) -> str:
 
 
 def tables() -> str:
-    """A section for each namespace, and a table for each heading."""
+    """A section for each namespace, and a table for each heading. Parts have theirs on the page of suites' words."""
     text, below = "", ("", "")
     for public in public_names():
+        listed = public.namespace != "nfv.parts"
         if public.namespace != below[0]:
             text += f"\n## {public.namespace}\n\n{about(public.namespace)}\n"
-        if (public.namespace, public.heading) != below:
+            text += "" if listed else "[Each with an example](suite-words.md#parts-of-topologies).\n"
+        if listed and (public.namespace, public.heading) != below:
             text += f"\n**{public.heading}**\n\n| name | what |\n|---|---|\n"
+        if listed:
+            said = as_markdown(first_line(public)).replace("|", "\\|")
+            text += f"| `{public.name}` | {said} |\n"
         below = (public.namespace, public.heading)
-        said = as_markdown(first_line(public)).replace("|", "\\|")
-        text += f"| `{public.name}` | {said} |\n"
     return text.lstrip("\n")
 
 

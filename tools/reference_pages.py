@@ -46,15 +46,16 @@ def commands_text() -> str:
 def metrics_table() -> str:
     """Every metric that a rule can be about: what it is, a limit, and whether it is taken at a load."""
     rows = [
-        (f"`{name}`", _cell(f"{metric.title}: {metric.meaning}"), _limits_of(metric), metric.at or "-")
+        (f"`{name}`", _cell(f"{metric.title}: {metric.meaning}"), _limits_of(metric))
         for name, metric in METRICS.items()
     ]
-    return _table(("metric", "what it is", "limit", "`at`"), rows)
+    return _table(("metric", "what it is", "limit"), rows)
 
 
 def _limits_of(metric: Metric) -> str:
     also = [BY_UNIT[unit].noun.removeprefix("a ") if unit in BY_UNIT else "% of line rate" for unit in metric.also]
     also += ["may be negative"] if metric.signed else []
+    also += [f"`at` {metric.at}"] if metric.at else []
     return f"`{metric.example}`" + (f" ({', '.join(also)})" if also else "")
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.daily("minutes of counted instruct
 
 ALIKE = 0.002
 """How far builds of one version may differ in the kernel's datapath. In userspace it is 1 %
-(docs/explanation/virtual-time.md)."""
+(docs/how-to/count-instructions.md)."""
 ALIKE_ON_RINGS = 0.03
 """The same with DPDK. Bursts that are out of step with a ring's descriptors cost 5 to 11 % more."""
 
