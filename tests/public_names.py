@@ -67,8 +67,8 @@ def about(namespace: str) -> str:
     return as_markdown(text.partition("\n")[0] if namespace == "nfv" else text)
 
 
-def tables() -> str:
-    """A section for each namespace, and a table for each heading. Parts have theirs on the page of suites' words."""
+def lists() -> str:
+    """A section for each namespace, and a list for each heading. Parts have theirs on the page of suites' words."""
     text, below = "", ("", "")
     for public in public_names():
         listed = public.namespace != "nfv.parts"
@@ -76,17 +76,16 @@ def tables() -> str:
             text += f"\n## {public.namespace}\n\n{about(public.namespace)}\n"
             text += "" if listed else "[Each with an example](suite-words.md#parts-of-topologies).\n"
         if listed and (public.namespace, public.heading) != below:
-            text += f"\n**{public.heading}**\n\n| name | what |\n|---|---|\n"
+            text += f"\n**{public.heading}**\n\n"
         if listed:
-            said = as_markdown(first_line(public)).replace("|", "\\|")
-            text += f"| `{public.name}` | {said} |\n"
+            text += f"- `{public.name}`: {as_markdown(first_line(public))}\n"
         below = (public.namespace, public.heading)
     return text.lstrip("\n")
 
 
 def page(now: str) -> str:
-    """The page with the tables of today in place of those that it has."""
-    return _LISTED.sub(lambda _: tables(), now)
+    """The page with the lists of today in place of those that it has."""
+    return _LISTED.sub(lambda _: lists(), now)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from _pytest.config.argparsing import Argument, Parser
@@ -44,11 +45,12 @@ def commands_text() -> str:
 
 
 def metrics_table() -> str:
-    """Every metric that a rule can be about: what it is, a limit, and whether it is taken at a load."""
-    rows = [
-        (f"`{name}`", _cell(f"{metric.title}: {metric.meaning}"), _limits_of(metric))
-        for name, metric in METRICS.items()
-    ]
+    """Every metric that a rule can be about: what it is, and a limit. Those of one meaning and limit share a row."""
+    rows = []
+    for (meaning, limits), alike in groupby(METRICS.items(), lambda item: (item[1].meaning, _limits_of(item[1]))):
+        names, metrics = zip(*alike, strict=True)
+        title = metrics[0].title if len(names) == 1 else metrics[0].title.partition(", ")[0]
+        rows.append((", ".join(f"`{name}`" for name in names), _cell(f"{title}: {meaning}"), limits))
     return _table(("metric", "what it is", "limit"), rows)
 
 
@@ -98,8 +100,7 @@ def _command_text(parser: argparse.ArgumentParser) -> str:
     usage = parser.usage or " ".join([parser.prog, *_synopsis(actions)])
     lines = [f"## {parser.prog}", "", _sentence(parser.description or ""), "", "```text", _dedented(usage), "```"]
     if actions:
-        rows = [(_argument(action), _help_of(action)) for action in actions]
-        lines += ["", _table(("argument", "what it does"), rows)]
+        lines += ["", *(f"- {_argument(action)}: {_help_of(action)}" for action in actions)]
     return "\n".join(lines)
 
 

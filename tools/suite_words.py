@@ -67,8 +67,6 @@ PARTS = {
 }
 """By the names of ``pytest_nfvperf.parts``."""
 
-_CHAINS = "[Subject(str(n), nfv.bridge_chain(n{ends})) for n in (1, 4)]"
-_BRIDGES, _PODS = _CHAINS.format(ends=""), _CHAINS.format(ends=', ends="namespace"')
 MEASUREMENTS = {
     "search.ndr_pdr": "sla.check(search.ndr_pdr(phy2phy, Traffic(), latency=True))",
     "search.throughput": 'sla.check(search.throughput(phy2phy, Traffic(), "rfc2544"))',
@@ -76,12 +74,12 @@ MEASUREMENTS = {
     "search.back_to_back": "sla.check(search.back_to_back(phy2phy, Traffic()))",
     "search.loss_of": "sla.check(search.loss_of(phy2phy, Traffic(), 1000))",
     "search.loss_at": "sla.check(search.loss_at(pvp, Traffic(), 100e3, 2.0))",
-    "study.forwarding_rate": f'sla.check_each(study.forwarding_rate("bridges", {_BRIDGES}, Traffic()))',
-    "study.tcp_throughput": f'sla.check_each(study.tcp_throughput("bridges", {_PODS}, streams=4))',
-    "study.response_time": f'sla.check_each(study.response_time("bridges", {_PODS}))',
-    "study.connect_rate": f'sla.check_each(study.connect_rate("bridges", {_PODS}))',
-    "study.reconnect_time": f'sla.check_each(study.reconnect_time("bridges", {_PODS}))',
-    "study.instructions_per_packet": f'sla.check_each(study.instructions_per_packet("bridges", {_BRIDGES}, Traffic()))',
+    "study.forwarding_rate": 'sla.check_each(study.forwarding_rate("bridges", chains, Traffic()))',
+    "study.tcp_throughput": 'sla.check_each(study.tcp_throughput("bridges", hosts, streams=4))',
+    "study.response_time": 'sla.check_each(study.response_time("bridges", hosts))',
+    "study.connect_rate": 'sla.check_each(study.connect_rate("bridges", hosts))',
+    "study.reconnect_time": 'sla.check_each(study.reconnect_time("bridges", hosts))',
+    "study.instructions_per_packet": 'sla.check_each(study.instructions_per_packet("bridges", chains, Traffic()))',
     "soak.run": "sla.check(soak.run(phy2phy, Traffic(), load_fps=1e6, duration_s=10))",
     "streams.run": 'streams.run(deploy(nfv.bridge_chain(1, ends="namespace")), StreamSpec(streams=4))',
 }

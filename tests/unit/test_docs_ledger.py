@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/drop-ledger.md"
 
 def versions(reason: DropReason) -> str:
     if (reason.since, reason.until) == (FIRST, LAST):
-        return f"{FIRST} to {LAST}"
+        return ""
     return f"{reason.since} to {reason.until}" if reason.until != LAST else f"since {reason.since}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shutil
@@ -50,13 +49,3 @@ def test_the_jq_example_lists_invalid_trials(tmp_path: Path) -> None:
     write_sample(tmp_path, small_run())
     done = subprocess.run(["sh", "-c", block("sh")], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert re.search(r"^trial-\d+\t\d+ of \d+ frames were due", done.stdout, re.MULTILINE)
-
-
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-def test_the_jq_example_makes_a_table_of_figures(tmp_path: Path) -> None:
-    write_sample(tmp_path, small_run())
-    subprocess.run(["sh", "-c", block("sh", 1)], cwd=tmp_path, check=True)
-    with (tmp_path / "figures.csv").open(newline="") as file:
-        rows = list(csv.reader(file))
-    assert {"ndr", "pdr"} <= {metric for _, metric, *_ in rows}
-    assert all(len(row) == 7 for row in rows)
