@@ -50,7 +50,9 @@ def metrics_table() -> str:
     for (meaning, limits), alike in groupby(METRICS.items(), lambda item: (item[1].meaning, _limits_of(item[1]))):
         names, metrics = zip(*alike, strict=True)
         title = metrics[0].title if len(names) == 1 else metrics[0].title.partition(", ")[0]
-        rows.append((", ".join(f"`{name}`" for name in names), _cell(f"{title}: {meaning}"), limits))
+        told = set(re.findall(r"\w+", title)) <= set(re.findall(r"\w+", meaning))
+        text = meaning if told else f"{title}: {meaning}"
+        rows.append((", ".join(f"`{name}`" for name in names), _cell(text), limits))
     return _table(("metric", "what it is", "limit"), rows)
 
 
