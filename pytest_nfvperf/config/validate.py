@@ -35,6 +35,10 @@ _TYPES = {
     "dataclass_type": "a mapping",
 }
 _BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
+_FORMER: Mapping[KeyPath, str] = {
+    ("generator", "trex", "start"): "start TRex's server yourself, and write 'server: 127.0.0.1' below 'generator'",
+}
+"""Keys that a file could have, and what to do instead."""
 _UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
 _DIMENSIONS = {"bps": BIT_RATE, "s": TIME, "MiB": replace(SIZE, divisor=1 << 20)}
 _T = TypeVar("_T")
@@ -168,6 +172,8 @@ def _sentence(schema: Mapping[str, Any], details: ErrorDetails) -> str:
     if given is None or kind in {"missing", "too_short", "string_too_short", "string_pattern_mismatch"}:
         what = "is missing" if kind == "missing" else f"{given!r} cannot be used here" if given else "is empty"
         return what + (_example(schema, path) or ": leave it out" * (given is None))
+    if path in _FORMER:
+        return f"the key {path[-1]!r} is gone: {_FORMER[path]}"
     if kind in _UNKNOWN:
         key, known = str(path[-1]), list(_section(schema, path[:-1]).get("properties", {}))
         hint = did_you_mean(key, known) or _known_elsewhere(schema, key)

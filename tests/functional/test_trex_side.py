@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.backends.generator_side import ReservedMachine
 from pytest_nfvperf.features.trex.side import TrexSide
 from pytest_nfvperf.measure.clocks import SystemClock
+from pytest_nfvperf.measure.cpu_placement import read_round_trips
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -33,7 +34,7 @@ def bed_with(generator: GeneratorSpec) -> Testbed:
 
 
 def machine_of(journal: Journal) -> ReservedMachine:
-    return ReservedMachine(journal, SystemClock(), {})
+    return ReservedMachine(journal, SystemClock(), {}, recording=None)
 
 
 def test_it_connects_and_journals_its_client(journal: Journal) -> None:
@@ -56,7 +57,7 @@ def test_no_ring_is_shared_with_the_dut(journal: Journal) -> None:
     side = TrexSide(bed_with(GeneratorSpec("trex", server="127.0.0.1", client=STAND_IN)))
 
     assert side.polling_cpus() == ()
-    assert side.round_trips(machine_of(journal)) is None
+    assert read_round_trips(side.round_trips(machine_of(journal))) == []
 
 
 def test_a_ceiling_needs_a_generator_that_was_made(journal: Journal) -> None:
