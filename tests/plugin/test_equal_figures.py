@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -136,7 +138,9 @@ def compare_searches(page: str, terminal: str, junit) -> None:
         assert digits(int(of_it["nfvperf.pdr.load_fps"]) / 1e6) == cells[6]
         assert [format_ns(int(of_it[f"nfvperf.latency.{name}_ns"])) for name in ("p50", "p99")] == cells[8:10]
 
-    charts = [json.loads(unescape(one)) for one in re.findall(r"data-chart='(.*?)'", section(page, "suite-1"))]
+    (packed,) = re.findall(r'<script type="text/plain" id="charts">(.*?)</script>', page)
+    drawn = json.loads(gzip.decompress(base64.b64decode(packed)))
+    charts = [drawn[int(number)] for number in re.findall(r'data-chart="(\d+)"', section(page, "suite-1"))]
     chart = next(chart for chart in charts if chart[0]["title"] == "Frames per second")
     for panel, columns in enumerate(((4, 6), (5, 7))):
         for goal, column in zip(("NDR", "PDR"), columns, strict=True):

@@ -60,7 +60,7 @@ def unfold(tab: Tab) -> None:
     for number in range(count):
         tab.ask(f"document.querySelectorAll('.chart')[{number}].scrollIntoView()")
         chart = f"document.querySelectorAll('.chart')[{number}]"
-        drawn = f"{chart}.querySelectorAll('svg.marks').length === JSON.parse({chart}.dataset.chart).length"
+        drawn = f"{chart}.firstElementChild && {chart}.querySelectorAll('svg.marks').length === {chart}.children.length"
         tab.wait(drawn, f"chart {number}")
 
 

@@ -86,7 +86,9 @@ def test_needs_nothing_from_elsewhere(page: str) -> None:
     assert all(link.startswith("#") for link in parsed.links)
     assert all(source.startswith(("#", "data:image/png;base64,")) for source in parsed.sources)
     ours = [page_charts.own_file(name).strip() for name in ("charts.js", "report.js")]
-    assert parsed.scripts == [ours[0], page_charts.library(), ours[1]], "only the library, packed, and our scripts"
+    drawing, charts, library, reading = parsed.scripts
+    assert [drawing, library, reading] == [ours[0], page_charts.library(), ours[1]], "packed parts, and our scripts"
+    assert re.fullmatch("[A-Za-z0-9+/=]+", charts)
     assert not re.search(r"@import|url\((?!#)", page)
 
 

@@ -7,7 +7,7 @@ y upwards (``lay_out``); then the drawing, as SVG (``topology_chart``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import wrap
@@ -360,9 +360,30 @@ def topology_chart(deployed: TopologyData, title: str) -> Markup:
     view = f"{-left * _INCH:.0f} {-(layout.height + _HEAD) * _INCH:.0f} {width * _INCH:.0f} {height * _INCH:.0f}"
     start = Markup(
         '<svg role="img" aria-label="{}" xmlns="http://www.w3.org/2000/svg" width="{:.0f}" height="{:.0f}" '
-        'viewBox="{}">'
+        'viewBox="{}" fill="none" stroke="none" stroke-width="1.6" paint-order="stroke" text-anchor="middle" '
+        'font-family="Liberation Sans, sans-serif">'
     ).format(visible(title), width * _INCH, height * _INCH, view)
     return start + Markup("").join(parts) + Markup("</svg>")
+
+
+_UNSAID = {
+    ("rx", 0),
+    ("fill", "none"),
+    ("fill-opacity", 1),
+    ("stroke", "none"),
+    ("stroke-opacity", 1),
+    ("stroke-dasharray", _SOLID),
+    ("text-anchor", "middle"),
+    ("font-weight", "normal"),
+}
+"""What an element has by SVG's default, or from the picture."""
+
+
+def _element(name: str, attributes: Mapping[str, object], text: str = "") -> Markup:
+    said = Markup("").join(
+        Markup(' {}="{}"').format(key, value) for key, value in attributes.items() if (key, value) not in _UNSAID
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(name, said, text)
 
 
 def _at(x: float, y: float) -> str:
@@ -381,10 +402,15 @@ def _rectangle(
     opacity: float = 1,
 ) -> Markup:
     x, y = _at(middle[0] - size[0] / 2, middle[1] + size[1] / 2).split()
-    return Markup(
-        '<rect x="{}" y="{}" width="{:.1f}" height="{:.1f}" rx="{}" fill="{}" fill-opacity="{}" stroke="{}" '
-        'stroke-width="1.6" stroke-dasharray="{}"/>'
-    ).format(x, y, size[0] * _INCH, size[1] * _INCH, radius, fill, opacity, edge, dashes)
+    width, height = (f"{inches * _INCH:.1f}" for inches in size)
+    look: dict[str, object] = {
+        "rx": radius,
+        "fill": fill,
+        "fill-opacity": opacity,
+        "stroke": edge,
+        "stroke-dasharray": dashes,
+    }
+    return _element("rect", {"x": x, "y": y, "width": width, "height": height, **look})
 
 
 def _text(
@@ -395,14 +421,14 @@ def _text(
     *,
     weight: str = "normal",
     anchor: str = "middle",
-    around: str = "none",
+    around: str = "",
 ) -> Markup:
     """``place``: its middle, or the end that ``anchor`` names. ``around``: colour around its letters."""
     x, y = _at(*place).split()
-    return Markup(
-        '<text x="{}" y="{}" dy=".35em" font-family="Liberation Sans, sans-serif" font-size="{}" font-weight="{}" '
-        'fill="{}" text-anchor="{}" stroke="{}" stroke-width="3" paint-order="stroke">{}</text>'
-    ).format(x, y, size, weight, colour, anchor, around, visible(text))
+    look: dict[str, object] = {"font-weight": weight, "fill": colour, "text-anchor": anchor}
+    if around:
+        look |= {"stroke": around, "stroke-width": 3}
+    return _element("text", {"x": x, "y": y, "dy": ".35em", "font-size": size, **look}, visible(text))
 
 
 def _box_text(box: Box) -> Markup:
@@ -410,7 +436,7 @@ def _box_text(box: Box) -> Markup:
     looks = [(11.7, "bold"), *[(10.1, "normal")] * (len(box.lines) - 1)]
     places = [(box.x, top - at * _LINE) for at in range(len(box.lines))]
     return Markup("").join(
-        _text(line, place, size, weight=weight, around=_PAPER if box.sort is None else "none")
+        _text(line, place, size, weight=weight, around=_PAPER if box.sort is None else "")
         for line, place, (size, weight) in zip(box.lines, places, looks, strict=True)
     )
 
@@ -419,9 +445,8 @@ def _line(line: DrawnLine) -> Markup:
     colour, dashes, width, _ = _LINES.get(line.kind, _OTHER)
     first, *others = (_at(*point) for point in line.points)
     path = f"M{first}{'L' if len(others) == 1 else 'C'}{' '.join(others)}"
-    made = Markup(
-        '<path d="{}" fill="none" stroke="{}" stroke-width="{}" stroke-dasharray="{}" stroke-opacity="{}"/>'
-    ).format(path, colour, width, dashes, 0.75 if line.kind == FLOW else 1)
+    look = {"stroke": colour, "stroke-width": width, "stroke-dasharray": dashes}
+    made = _element("path", {"d": path, "stroke-opacity": 0.75 if line.kind == FLOW else 1, **look})
     (ax, ay), (bx, by) = line.points[0], line.points[-1]
     if line.kind != FLOW:
         made += _rectangle((ax, ay), (0.05, 0.05), 0, colour, fill=colour)

@@ -7,7 +7,7 @@ async function unpacked(base64) {
 }
 
 const charts = (() => {
-  let loading = null;
+  let loading = null, unpacking = null;
 
   function run(given) {
     return new Promise((done, failed) => {
@@ -25,6 +25,11 @@ const charts = (() => {
     return loading;
   }
 
+  function data() {
+    unpacking ??= unpacked(document.getElementById("charts").textContent).then(JSON.parse);
+    return unpacking;
+  }
+
   // The keyboard reaches the entries of a legend, as the pointer does.
   function reachable(place) {
     for (const entry of place.querySelectorAll(".role-legend-label text")) {
@@ -38,8 +43,8 @@ const charts = (() => {
   }
 
   async function draw(chart) {
+    const panels = (await data())[chart.dataset.chart];
     if (chart.firstElementChild) return;
-    const panels = JSON.parse(chart.dataset.chart);
     const config = JSON.parse(document.getElementById("vega").dataset.theme);
     const places = panels.map(() => document.createElement("div"));
     if (panels.length > 1) chart.classList.add("panels");
@@ -63,7 +68,7 @@ const charts = (() => {
   const watch = part => of(part).forEach(chart => sight.observe(chart));
   document.addEventListener("DOMContentLoaded", () => {
     watch(document);
-    if (document.getElementById("vega")) window.setTimeout(() => vega().catch(failed), 200); // printing finds it there
+    if (document.getElementById("vega")) window.setTimeout(() => Promise.all([data(), vega()]).catch(failed), 200); // printing finds both there
   });
   window.addEventListener("beforeprint", () => of(document).filter(chart => chart.checkVisibility()).forEach(chart => draw(chart).catch(failed)));
   return { watch };
