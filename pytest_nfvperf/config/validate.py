@@ -172,12 +172,8 @@ def _sentence(schema: Mapping[str, Any], details: ErrorDetails) -> str:
     if given is None or kind in {"missing", "too_short", "string_too_short", "string_pattern_mismatch"}:
         what = "is missing" if kind == "missing" else f"{given!r} cannot be used here" if given else "is empty"
         return what + (_example(schema, path) or ": leave it out" * (given is None))
-    if path in _FORMER:
-        return f"the key {path[-1]!r} is gone: {_FORMER[path]}"
     if kind in _UNKNOWN:
-        key, known = str(path[-1]), list(_section(schema, path[:-1]).get("properties", {}))
-        hint = did_you_mean(key, known) or _known_elsewhere(schema, key)
-        return f"unknown key {key!r}{hint} (known here: {listed(known)})"
+        return _unknown_key(schema, path)
     if kind == "literal_error":
         expected = [choice.strip("'") for choice in details["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         return f"must be {' or '.join(expected)}, not {given!r}{did_you_mean(str(given), expected)}"
@@ -187,6 +183,14 @@ def _sentence(schema: Mapping[str, Any], details: ErrorDetails) -> str:
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {given!r}"
     return f"{details['msg'].removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {given!r}")
+
+
+def _unknown_key(schema: Mapping[str, Any], path: KeyPath) -> str:
+    key, known = str(path[-1]), list(_section(schema, path[:-1]).get("properties", {}))
+    if path in _FORMER:
+        return f"the key {key!r} is gone: {_FORMER[path]}"
+    hint = did_you_mean(key, known) or _known_elsewhere(schema, key)
+    return f"unknown key {key!r}{hint} (known here: {listed(known)})"
 
 
 def _example(schema: Mapping[str, Any], path: KeyPath) -> str:

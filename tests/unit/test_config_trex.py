@@ -57,7 +57,7 @@ MISTAKES = [
     ),
     ("  server: tgen1\n", "", "engine 'trex' needs its server: write e.g. 'server: tgen1'"),
     ("port: 1,", "port: 3,", "port 3 is not one of generator.ports [0, 1]"),
-    ("rpc_port: 5501", "start: {path: /opt/trex}", "generator.trex.start: the key 'start' is gone: start TRex's server"),
+    ("rpc_port: 5501", "start: {path: /opt/trex}", "trex.start: the key 'start' is gone: start TRex's server"),
     ("250 ms", "250", "'250' has no unit: write '250 us'"),
     ("250 ms", "2 min", "120 s is outside 0..60 s: write e.g. '500 ms'"),
     ("gateway: 10.0.0.1", "gateway: fe80::1", "'fe80::1' is not an IPv4 address"),
