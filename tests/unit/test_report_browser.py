@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+import time
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -99,11 +100,13 @@ def test_a_mark_tells_its_figures_and_leads_to_its_trial(tab: Tab, page: Path, r
     name = tab.ask(f"{mark}.getAttribute('aria-label').split(',')[0]")
     assert name in run.trials
     tab.ask(f"{mark}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-    box = tab.ask(f"(at => [at.x + at.width / 2, at.y + at.height / 2])({mark}.getBoundingClientRect())")
-    for beside in (3, 0):
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + beside, y=box[1])
     tip = "document.getElementById('vg-tooltip-element')"
-    tab.wait(f"{tip}?.classList.contains('visible')", "the figures")
+    deadline = time.monotonic() + 30
+    while not tab.ask(f"{tip}?.classList.contains('visible')"):  # charts above may still find their heights
+        assert time.monotonic() < deadline, "no figures are shown"
+        box = tab.ask(f"(at => [at.x + at.width / 2, at.y + at.height / 2])({mark}.getBoundingClientRect())")
+        for beside in (3, 0):
+            tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + beside, y=box[1])
     assert tab.ask(f"{tip}.textContent").startswith(name)
     for kind in ("mousePressed", "mouseReleased"):
         tab.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
