@@ -384,6 +384,8 @@ def study_chart(
     baseline = vega.rules(y, [(100, "", Look(vega.MUTED, line="dash", width=1))])
     limits, drawn = vega.series(x, y, asked, _LIMIT_LOOK), vega.series(x, y, ratios, looks, offset=side_by_side)
     left = vega.panel(ratio_title(comparisons), baseline, limits, drawn)
+    if not values:
+        return [left]
     y = vega.number("y", f"{unit}, median with its interval".lstrip(", "), zero=True)
     limits = vega.series(x, y, list(_study_limits(comparisons, verdicts, metric, "", factor)), _LIMIT_LOOK)
     return [left, vega.panel(metric_of(metric).title, limits, vega.series(x, y, values, looks, offset=side_by_side))]

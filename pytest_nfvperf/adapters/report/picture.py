@@ -23,6 +23,8 @@ _WIDTH = 900
 _BETWEEN = 30
 _SCALE = 1.4
 """Of a PNG: pixels for each of the page's."""
+_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+"""Of pictures: where it is drawn the letters must be as wide as where they were measured."""
 _THEME = TEMPLATES / "theme.json"
 """What all charts have in common. ``currentColor`` is that of the page around it, in its light and its dark scheme."""
 _SIZE = re.compile(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"')
@@ -51,7 +53,7 @@ def to_svgs(panels: Sequence[View], title: str) -> list[Markup]:
 
     across = _WIDTH if len(panels) == 1 else (_WIDTH - _BETWEEN) // 2
     place = {"width": across, "autosize": {"type": "fit-x"}, "params": [{"name": "across", "value": across}]}
-    label, config = Markup.escape(visible(title)), json.loads(_THEME.read_text(encoding="utf-8"))
+    label, config = Markup.escape(visible(title)), json.loads(_THEME.read_text(encoding="utf-8")) | {"font": _FONT}
     made = []
     for panel in panels:
         svg = vl_convert.vegalite_to_svg(json.dumps(shown(panel | place | {"config": config})))
