@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 _COMMANDS = frozenset(
     {"run", "Popen", "call", "check_call", "check_output", "spawn", "_spawn", "execvp", "run_bytes", "run_in_guest"}
-    | {"guest", "Daemon", "command", "checked", "_run", "_run_step", "_inside", "run_contained"}
+    | {"guest", "run_daemon", "command", "checked", "_run", "_run_step", "_inside", "run_contained"}
 )
 """Functions and methods that take an argument list."""
 _NAMERS = frozenset({"which", "_tool", "need", "not_installed", "install_hint"})

@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find
-from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
+from pytest_nfvperf.features.routing.daemons import RoutingDaemons
 from pytest_nfvperf.features.routing.frr import Vty
 from tests.functional.bgp_support import Link
 
@@ -28,7 +28,7 @@ def static_routes(link: Link, frr: Path, asn: int, prefix: str) -> Iterator[None
     daemons = RoutingDaemons(link.journal, link.here, "frr-static")
     try:
         for name in dict.fromkeys((route_daemon(), "staticd")):
-            daemons.run_daemon(Daemon(name, _command(name, frr, daemons.directory)))
+            daemons.run_daemon(name, _command(name, frr, daemons.directory))
             wait_until((frr / f"{name}.vty").exists, f"{name} to listen", 10)
         _tell(frr, route_daemon(), f"ip route {prefix} blackhole")
         _tell(frr, "bgpd", f"router bgp {asn}", "address-family ipv4 unicast", "redistribute static")

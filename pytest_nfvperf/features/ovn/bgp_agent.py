@@ -15,7 +15,6 @@ from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn, ovs_clients
-from pytest_nfvperf.features.routing.daemons import Daemon
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
@@ -144,7 +143,7 @@ class OvnBgpAgent:
             text = agent_config(frr.config.asn, frr.config.router_id, northbound, instance.database)
             file.write_text(text, encoding="utf-8")
             binds = _binds(directory, journal.directory, frr.directory)
-            self._daemons.run_daemon(Daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv)))
+            self._daemons.run_daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv))
             with self._daemons.explaining():
                 wait_until(started, "ovn-bgp-agent to have started", _START_DEADLINE_S, interval_s=0.1)
         except BaseException:

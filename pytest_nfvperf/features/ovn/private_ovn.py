@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, LogicalSwitch
-from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
+from pytest_nfvperf.features.routing.daemons import RoutingDaemons
 from pytest_nfvperf.measure.rig import Service
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
@@ -214,7 +214,7 @@ class PrivateOvn(LogicalNetwork):
 
         def start(argv: list[str | Path]) -> ManagedProcess:
             words = (*map(str, argv), f"--log-file={log}", "-vconsole:off")
-            return self._daemons.run_daemon(Daemon(name, words, socket))
+            return self._daemons.run_daemon(name, words, socket)
 
         return start
 

@@ -16,7 +16,6 @@ from pytest_nfvperf.features.routing.daemons import (
     ANSWER_DEADLINE_S,
     BULK_DEADLINE_S,
     ControlSocket,
-    Daemon,
     NewLines,
     RoutingDaemons,
     check_configuration,
@@ -224,7 +223,7 @@ class BirdSpeaker(RoutingDaemons, BgpSpeaker):
     def _run_bird(self, *options: str) -> None:
         directory = self.directory
         argv = (self._binary, "-f", "-c", str(directory / "bird.conf"), "-s", str(directory / "bird.ctl"), *options)
-        self.run_daemon(Daemon("bird", argv, "bird.ctl"))
+        self.run_daemon("bird", argv, "bird.ctl")
         self.await_answer("bird", self._ask_version)
 
     def _write_routes(self) -> None:

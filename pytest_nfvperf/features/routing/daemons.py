@@ -7,7 +7,6 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -77,15 +76,6 @@ class ControlSocket:
             self._socket = None
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
-    """A daemon that stays in the foreground. ``socket``: relative to the directory; None where it has none."""
-
-    name: str
-    argv: tuple[str, ...]
-    socket: str | None = None
-
-
 class RoutingDaemons:
     """The processes of one speaker: journaled, in one namespace, with one private directory.
 
@@ -111,18 +101,17 @@ class RoutingDaemons:
         self.directory = journal.directory / role
         self._journal = journal
         self._spawn = partial(spawn, journal, netns=namespace, cpus=cpus, nice=nice, env=env)
-        self._wanted: dict[str, Daemon] = {}
+        self._wanted: dict[str, tuple[tuple[str, ...], str | None]] = {}
         self._running: dict[str, ManagedProcess] = {}
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
         self.directory.mkdir()
 
-    def run_daemon(self, daemon: Daemon) -> ManagedProcess:
-        """Start one; its output goes to NAME.log."""
-        self._wanted[daemon.name] = daemon
-        if daemon.socket is not None:
-            (self.directory / daemon.socket).unlink(missing_ok=True)  # left by a killed daemon: nobody listens there
-        log = self.directory / f"{daemon.name}.log"
-        process = self._running[daemon.name] = self._spawn(daemon.name, daemon.argv, log=log)
+    def run_daemon(self, name: str, argv: tuple[str, ...], socket: str | None = None) -> ManagedProcess:
+        """Start one that stays in the foreground; its output goes to NAME.log. ``socket``: in the directory, if any."""
+        self._wanted[name] = argv, socket
+        if socket is not None:
+            (self.directory / socket).unlink(missing_ok=True)  # left by a killed daemon: nobody listens there
+        process = self._running[name] = self._spawn(name, argv, log=self.directory / f"{name}.log")
         return process
 
     def await_answer(self, name: str, ask: Callable[[], object]) -> None:
@@ -153,7 +142,7 @@ class RoutingDaemons:
         missing = [name for name in self._wanted if not self._running[name].running()]
         for name in missing:
             self._running[name].stop()  # it has ended: this removes it from the journal
-            self.run_daemon(self._wanted[name])
+            self.run_daemon(name, *self._wanted[name])
         return missing
 
     def pids(self) -> dict[str, int]:

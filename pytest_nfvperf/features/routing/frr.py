@@ -18,7 +18,6 @@ from pytest_nfvperf.features.routing.daemons import (
     ANSWER_DEADLINE_S,
     BULK_DEADLINE_S,
     ControlSocket,
-    Daemon,
     NewLines,
     RoutingDaemons,
     check_configuration,
@@ -224,7 +223,7 @@ class FrrSpeaker(RoutingDaemons, BgpSpeaker):
             argv += ("--log-level", "debug" if name == "bfdd" else "info")
             if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
                 argv += (_BFD_CONTROL, str(self.directory / "bfdd.sock"))
-            self.run_daemon(Daemon(name, argv, f"{name}.vty"))
+            self.run_daemon(name, argv, f"{name}.vty")
             self._await_answer(name)  # the others connect to zebra when they start, and later only after seconds
 
     def _common(self, name: str) -> tuple[str, ...]:

@@ -130,12 +130,12 @@ class LocalBgp(BgpDaemons):
             undo.pop_all()
         return BgpPath(
             plan,
-            dut,
-            neighbor,
-            agent,
-            LinkSwitch(*at_frr),
-            LinkSwitch(*at_bird),
-            lambda: StepWatch(UpdateWatch(*at_bird), UpdateWatch(*at_frr), agent.batches),
+            frr=dut,
+            bird=neighbor,
+            agent=agent,
+            frr_link=LinkSwitch(*at_frr),
+            bird_link=LinkSwitch(*at_bird),
+            watch_steps=lambda: StepWatch(UpdateWatch(*at_bird), UpdateWatch(*at_frr), agent.batches),
         )
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:

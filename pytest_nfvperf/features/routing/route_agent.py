@@ -68,15 +68,6 @@ _REMEMBERED_BATCHES = 64
 """Number of last batches that ``batches`` returns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """An UPDATE message (RFC 4271, 4.3). ``at_ns``: CLOCK_MONOTONIC. Prefixes of IPv4, as ``198.18.0.0/15``."""
-
-    at_ns: int
-    withdrawn: tuple[str, ...]
-    announced: tuple[str, ...]
-
-
 class UpdateWatch:
     """UPDATE messages that pass an interface, either way, from now until ``close``.
 
@@ -90,7 +81,7 @@ class UpdateWatch:
 
     def __init__(self, namespace: str, interface: str) -> None:
         self._interface = interface
-        self._updates: list[Update] = []
+        self._updates: list[tuple[int, list[str], list[str]]] = []
         self._offset_ns, self._read_ns = _wall_offset_ns(), time.monotonic_ns()
         try:
             self._socket = inside(NETNS_DIRECTORY / namespace, self._open)
@@ -116,8 +107,9 @@ class UpdateWatch:
         since_ns, now_ns = self._read_ns, time.monotonic_ns()
         self._offset_ns, self._read_ns = offsets_ns[0], now_ns
         for frame, wall_ns in stamped:
-            self._updates += updates_in(frame, monotonic_of(wall_ns, offsets_ns, since_ns, now_ns))
-        return [one.at_ns for one in self._updates if prefix in (one.withdrawn if gone else one.announced)]
+            at_ns = monotonic_of(wall_ns, offsets_ns, since_ns, now_ns)
+            self._updates += [(at_ns, *prefixes) for prefixes in updates_in(frame)]
+        return [at_ns for at_ns, withdrawn, announced in self._updates if prefix in (withdrawn if gone else announced)]
 
     def _stamped(self) -> Iterator[tuple[bytes, int]]:
         """New frames, each with the kernel's receive time by the wall clock."""
@@ -156,8 +148,11 @@ def monotonic_of(wall_ns: int, offsets_ns: Sequence[int], since_ns: int, now_ns:
     return min(candidates, key=lambda at_ns: max(since_ns - at_ns, at_ns - now_ns, 0))
 
 
-def updates_in(frame: bytes, at_ns: int) -> Iterator[Update]:
-    """UPDATE messages that begin in an Ethernet frame. Ignores a message that is spread over several segments."""
+def updates_in(frame: bytes) -> Iterator[tuple[list[str], list[str]]]:
+    """Withdrawn and announced prefixes of each UPDATE message (RFC 4271, 4.3) that begins in an Ethernet frame.
+
+    They are of IPv4, as ``198.18.0.0/15``. Ignores a message that is spread over several segments.
+    """
     payload = _bgp_payload(frame)
     while len(payload) >= _MESSAGE.size:
         marker, length, kind = _MESSAGE.unpack_from(payload)
@@ -167,7 +162,7 @@ def updates_in(frame: bytes, at_ns: int) -> Iterator[Update]:
             body = payload[_MESSAGE.size : length]
             withdrawn_end = 2 + int.from_bytes(body[:2], "big")
             attributes_end = withdrawn_end + 2 + int.from_bytes(body[withdrawn_end : withdrawn_end + 2], "big")
-            yield Update(at_ns, tuple(_prefixes(body[2:withdrawn_end])), tuple(_prefixes(body[attributes_end:])))
+            yield list(_prefixes(body[2:withdrawn_end])), list(_prefixes(body[attributes_end:]))
         payload = payload[length:]
 
 
@@ -436,35 +431,30 @@ def main(namespace: str, management_socket: str, hops: str) -> None:
         print(json.dumps(asdict(batch)), flush=True)
 
 
-@dataclass(frozen=True, slots=True)
 class StepWatch:
     """Fulfils ports.Steps: the time of each step from the UPDATE message to the flow in the bridge.
 
-    Attributes:
-        sender: watches the neighbour's interface.
-        receiver: watches FRR's.
-        batches: returns the agent's last batches.
+    ``sender``, ``receiver``: watch the neighbour's interface, and FRR's. ``batches``: returns the agent's last batches.
     """
 
-    sender: UpdateWatch
-    receiver: UpdateWatch
-    batches: Callable[[], Sequence[RouteBatch]]
+    def __init__(self, sender: UpdateWatch, receiver: UpdateWatch, batches: Callable[[], Sequence[RouteBatch]]) -> None:
+        self._sender, self._receiver, self._batches = sender, receiver, batches
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
-        changes = [one for one in self.batches() if prefix in (one.removed if gone else one.added)]
+        changes = [batch for batch in self._batches() if prefix in (batch.removed if gone else batch.added)]
         times_ns = {
-            SENT: self.sender.times_ns(prefix, gone=gone),
-            RECEIVED: self.receiver.times_ns(prefix, gone=gone),
-            ROUTED: [one.read_ns for one in changes],
-            FLOW: [one.done_ns for one in changes],
+            SENT: self._sender.times_ns(prefix, gone=gone),
+            RECEIVED: self._receiver.times_ns(prefix, gone=gone),
+            ROUTED: [batch.read_ns for batch in changes],
+            FLOW: [batch.done_ns for batch in changes],
         }
         later_ns = {step: [at_ns for at_ns in times if at_ns >= began_ns] for step, times in times_ns.items()}
         return {step: (min(times) - began_ns) / 1e9 for step, times in later_ns.items() if times}
 
     def close(self) -> None:
         with ExitStack() as stack:
-            stack.callback(self.sender.close)
-            stack.callback(self.receiver.close)
+            stack.callback(self._sender.close)
+            stack.callback(self._receiver.close)
 
 
 class RouteAgent:

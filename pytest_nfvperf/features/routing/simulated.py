@@ -125,7 +125,8 @@ class SimulatedBgp(BgpDaemons):
         neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
         dut.start()
         neighbor.start()
-        return BgpPath(plan, dut, neighbor, SimulatedPart(), SimulatedPart(), SimulatedPart(), SimulatedPart)
+        part = SimulatedPart()
+        return BgpPath(plan, dut, neighbor, agent=part, frr_link=part, bird_link=part, watch_steps=SimulatedPart)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:  # noqa: ARG002 - none is there
         plan = BgpPathPlan()
