@@ -12,17 +12,19 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, measure_
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
 from pytest_nfvperf.adapters.host.cpus import read_cpus
+from pytest_nfvperf.adapters.host.nic import pci_address
+from pytest_nfvperf.adapters.host.nic_binding import check_dpdk_device
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
-from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id, note_process
+from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, boot_id, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, GeneratorSide, ReservedMachine, digest
-from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
 from pytest_nfvperf.measure.cpu_placement import Placement, read_round_trips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
-from pytest_nfvperf.model.testbed.lab_cables import is_lab
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, is_pci
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
@@ -42,14 +44,32 @@ _PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
 class EmbeddedSide(GeneratorSide):
     def __init__(self, testbed: Testbed) -> None:
         super().__init__(testbed)
-        self._interfaces = GeneratorInterfaces(testbed)
+        self._borrowed: BorrowedInterfaces | None = None
 
     def check(self) -> None:
-        """Check its devices and its program; errors say what to write or to build.
+        """Check that its devices and its program exist, before anything is touched.
 
         A private OVS on the kernel datapath has no port for this generator. There a test looks for the program itself.
+
+        Raises:
+            ConfigError: an interface does not exist or is in use, or a cable has no device.
+            GeneratorError: the program was not built; says how to build it.
         """
-        self._interfaces.check()
+        generator = self._testbed.generator
+        linked = [end for end in cabled_ends(self._testbed) if end.generator_port is not None]
+        if linked and not generator.devices:
+            raise ConfigError(
+                f"port {linked[0].name!r} is cabled, and the embedded generator has no device to send by: write e.g. "
+                "'devices: [ens2f0, ens2f1]' (kernel interfaces or PCI addresses), or 'engine: trex'",
+                key="generator.devices",
+            )
+        for device, who in self._in_the_kernel():
+            check_free(device, who, "generator.devices")
+        for number, device in enumerate(generator.devices):
+            if is_pci(device):
+                check_dpdk_device(
+                    device, f"generator device {number}", f"generator.devices[{number}]", self._testbed.nics
+                )
         ovs = self._testbed.ovs
         if ovs.datapath != "system" or ovs.instance == "system" or is_lab(self._testbed):
             build.find()
@@ -93,7 +113,7 @@ class EmbeddedSide(GeneratorSide):
             options = replace(options, kept_speed=_core_speeds(machine))
         else:  # what is played later must be judged by the recording alone
             options = replace(options, start=recording(options.start, "embedded", machine.recording))
-        self._interfaces.borrow(journal)
+        self.borrow(journal)
         entry = journal.note(Kind.PROCESS, build.PROGRAM)
         return EmbeddedGenerator(
             build.find(),
@@ -105,6 +125,12 @@ class EmbeddedSide(GeneratorSide):
             options=options,
             on_spawn=lambda pid: note_process(journal, entry, pid),
         )
+
+    def borrow(self, journal: Journal) -> None:
+        """Take a lab's kernel interfaces: up, and without other traffic. Those taken before stay taken."""
+        self._borrowed = self._borrowed or BorrowedInterfaces(journal)
+        for device, who in self._in_the_kernel():
+            self._borrowed.take(device, who, key="generator.devices")
 
     @classmethod
     def replayed(cls, testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
@@ -119,7 +145,14 @@ class EmbeddedSide(GeneratorSide):
         )
 
     def close(self) -> None:
-        self._interfaces.give_back()
+        if self._borrowed is not None:
+            self._borrowed.close()
+            self._borrowed = None
+
+    def _in_the_kernel(self) -> list[tuple[str, str]]:
+        """Each kernel interface of a lab that it borrows, and its name in messages."""
+        numbered = zip(self._testbed.generator.ports, self._testbed.generator.devices, strict=False)
+        return [(device, f"port {number} of the generator") for number, device in numbered if not is_pci(device)]
 
     @property
     def _hugepages_mib(self) -> int:
@@ -127,7 +160,8 @@ class EmbeddedSide(GeneratorSide):
 
     def _options(self, machine: ReservedMachine) -> EngineOptions:
         env = {TAG_VARIABLE: machine.journal.tag}
-        options = EngineOptions(pci=self._interfaces.pci, env=env, witness_cpus=self.polling_cpus())
+        pci = tuple(pci_address(device) for device in self._testbed.generator.devices if is_pci(device))
+        options = EngineOptions(pci=pci, env=env, witness_cpus=self.polling_cpus())
         if not self._testbed.cpus.shared:
             return options
         # Skipped frames are still reported, and subtracted from the load. To sample a soak twice a second takes 6 % of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_ENGINE
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.vnf.maker import default_vnf_kind
+from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
@@ -107,6 +108,10 @@ CheckTrial = Callable[[TrialSpec, Mapping[str, GeneratorPort]], None]
 FEATURE_ENGINES = Point[type[GeneratorSide]]("engine")
 _NAMES = {"trex": "TRex", VIRTUAL_ENGINE: "in virtual time the generator"}
 """Engines that only send and receive, as messages name them."""
+VHOST_USER = "net_virtio_user,"
+"""How the devices of vhost-user ports begin."""
+_USUAL_VNFS = 2
+"""In pvvp, and in S4's chain."""
 
 
 def digest(facts: Mapping[str, object]) -> str:
@@ -151,3 +156,17 @@ def _kind(testbed: Testbed, port: Port, vnfs: int, vhost_user: bool) -> VnfKind:
     return default_vnf_kind(
         testbed, vnfs, vhost_user=vhost_user and port.kind in {PortKind.TESTBED, PortKind.VHOST_USER}
     )
+
+
+def default_vnf_kind(testbed: Testbed, vnfs: int, *, vhost_user: bool) -> VnfKind:
+    """The testbed file's kind; by default testpmd if each VNF has its own CPU, and otherwise the generator's loop.
+
+    With fewer CPUs than the suites' own chains have VNFs the default is the loop, too: chains of one and of two would
+    be of different kinds and could not be compared.
+
+    ``vnfs``: their number in the topology. ``vhost_user``: whether all of the VNF's ports are.
+    """
+    if testbed.vnf_kind is not None:
+        return VnfKind(testbed.vnf_kind)
+    room = len(testbed.cpus.vnf) >= max(vnfs, _USUAL_VNFS)
+    return VnfKind.TESTPMD if vhost_user and room and shutil.which(PROGRAM) else VnfKind.LOOP

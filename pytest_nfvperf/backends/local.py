@@ -20,9 +20,11 @@ from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, Sockp
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
-from pytest_nfvperf.adapters.host.nic_binding import set_up_nics
+from pytest_nfvperf.adapters.host.nic import nic_labels
+from pytest_nfvperf.adapters.host.nic_binding import check_dpdk_device, check_nics, set_up_nics
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, is_virtual
 from pytest_nfvperf.adapters.machine.reaper import kill_noted, kill_rest, open_journal, reap
+from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
 from pytest_nfvperf.adapters.net.datagrams import watch_datagrams
 from pytest_nfvperf.adapters.net.linux_bridge import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
@@ -42,11 +44,17 @@ from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, LockWait, MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.adapters.vnf.guest import GuestVnf
+from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
 from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign
-from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine, lacks_roles
-from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
+from pytest_nfvperf.backends.generator_side import (
+    VHOST_USER,
+    GeneratorSide,
+    ReservedMachine,
+    default_vnf_kind,
+    lacks_roles,
+)
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import RigParts
@@ -54,17 +62,22 @@ from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
-from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, describe_nodes
+from pytest_nfvperf.model.sla.rules import ON_OR_OFF
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
+from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed, describe_nodes
+from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.machine import Profiler
 from pytest_nfvperf.ports.streams import MakeConnects, SendRequests, StreamEngine
+from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfSpec
 
 PROFILERS = Point[Callable[[Journal, set[int]], Profiler]]("profiler")
 """Samplers of CPUs, by the program that samples."""
 _MOST_WITHOUT_HUGEPAGES = 5
+_SHARED_NICE = -10
+"""A VNF without its own CPU shares one with the generator, whose priority is higher."""
 
 
 class LocalBackend(Backend):
@@ -264,6 +277,34 @@ class LocalBackend(Backend):
         return self._record / f"{self.testbed.generator.engine}-{journal.tag}.jsonl" if self._record else None
 
 
+class LocalVnfs(VnfMaker):
+    def __init__(self, journal: Journal, testbed: Testbed) -> None:
+        self._journal = journal
+        self._testbed = testbed
+
+    def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
+        vhost_user = all(port.device.startswith(VHOST_USER) for port in spec.ports)
+        return default_vnf_kind(self._testbed, vnfs, vhost_user=vhost_user)
+
+    def start(self, spec: VnfSpec, index: int) -> Vnf:
+        for port in spec.ports:
+            if not port.device.startswith(VHOST_USER):
+                raise ConfigError(
+                    f"VNF {spec.name!r} is of kind {spec.kind}, which needs vhost-user ports; {port.name!r} is "
+                    f'{port.device.partition(",")[0] or "cabled"}: use Dut("dpdk"), or kind="loop"'
+                )
+        cpus = self._testbed.cpus
+        own = cpus.vnf[index % len(cpus.vnf)] if cpus.vnf else None
+        if spec.kind is VnfKind.QEMU:
+            # The guest's second CPU forwards, and its first one does the rest; so do the first two of these.
+            every = (*((own,) if own is not None else ()), *cpus.housekeeping)
+            return GuestVnf(self._journal, spec, tuple(dict.fromkeys(every)))
+        hugepages = self._testbed.hugepages_mib > 0
+        # The housekeeping CPU is slow, but works.
+        cpu, nice = (cpus.housekeeping[0], _SHARED_NICE) if own is None else (own, None)
+        return TestpmdVnf(self._journal, spec, cpu, cpus.housekeeping, hugepages=hugepages, nice=nice)
+
+
 class LocalParts(RigParts):
     """The parts of a rig on this machine. ``process``: how a private vswitchd runs."""
 
@@ -334,3 +375,57 @@ class LocalParts(RigParts):
         if generator_mib is None:
             return 0
         return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
+
+
+# What only a lab has: cables, the system's OVS, interfaces that are there.
+
+
+def check_dut(testbed: Testbed) -> None:
+    """Check that the DUT's parts in the testbed file exist, before anything is touched.
+
+    Raises:
+        ConfigError: an interface or a PCI device does not exist, is in use, or is not as DPDK needs it.
+        TestbedError: the system's OVS does not run.
+    """
+    if testbed.ovs.instance == "system":
+        find_system(testbed.ovs.run_dir)
+    check_nics(testbed.nics)
+    here = ports_here(testbed)
+    for number, port in enumerate(testbed.ports):
+        if port in here and port.interface is not None:
+            check_free(port.interface, f"port {port.name!r}", f"dut.ports[{number}].interface")
+        if port in here and port.pci is not None:
+            check_dpdk_device(port.pci, f"port {port.name!r}", f"dut.ports[{number}].pci", testbed.nics)
+
+
+def cables_text(testbed: Testbed) -> list[str]:
+    """Every cable of a generator's port, for the header; none where ports are made as needed."""
+
+    def member(port: DutPort) -> str:
+        name = port.pci or port.interface or port.name
+        return name if port.representor is None else f"{name} representor {port.representor}"
+
+    return [
+        f"generator.{end.generator_port} ({(end.device or 'by number').removeprefix('net_af_packet,iface=')}) - "
+        f"{end.name} ({', '.join(map(member, end.members))})"
+        for end in cabled_ends(testbed)
+        if end.generator_port is not None
+    ]
+
+
+def lab_labels(testbed: Testbed) -> dict[str, str]:
+    """Further labels of a lab for SLA selectors: its NICs, and whether flows shall be offloaded to them."""
+    if not is_lab(testbed) and not testbed.ovs.hw_offload:
+        return {}
+    return {**nic_labels(testbed), "offload": ON_OR_OFF[testbed.ovs.hw_offload]}
+
+
+def lacks_cabled(testbed: Testbed, dut: Dut) -> str | None:
+    """Why a topology with these nodes cannot be on a testbed with cables; None where it can, or there are no cables."""
+    if not has_cabled_nodes(testbed):
+        return None
+    names = [node.name for node in testbed.nodes]
+    if not dut.nodes:
+        return f"the ports of this testbed are on its nodes, {', '.join(names)}: deploy a topology with these nodes"
+    missing = next((name for name in names if name not in dut.nodes), None)
+    return missing and f"the testbed file has node {missing!r}, and the topology has not: leave it out of 'nodes'"

@@ -26,7 +26,8 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
+from pytest_nfvperf.backends.embedded_side import EmbeddedSide
+from pytest_nfvperf.backends.local import check_dut
 from pytest_nfvperf.measure.cable_check import check_cabling, refuse_wrong_cables
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports
@@ -52,16 +53,16 @@ pytestmark = needs_root
 def lab_of(testbed: Testbed, journal: Journal) -> Iterator[tuple[OvsDatapath, object]]:
     """A private OVS without DPDK on the testbed's ports, and a generator that has borrowed its own."""
     check_dut(testbed)
-    interfaces = GeneratorInterfaces(testbed)
-    interfaces.check()
-    interfaces.borrow(journal)
+    side = EmbeddedSide(testbed)
+    side.check()
+    side.borrow(journal)
     ovs = OvsDatapath.start(testbed, journal, name="lab")
     try:
         with generator_of(testbed, journal) as generator:
             yield ovs, generator
     finally:
         ovs.close()
-        interfaces.give_back()
+        side.close()
 
 
 def problem(near: Sequence[str], far: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.backends.local import LocalVnfs
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched
-from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
+from pytest_nfvperf.backends.local import lacks_cabled
 from pytest_nfvperf.features.far import server
 from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.vnf import maker
-from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.backends import generator_side
+from pytest_nfvperf.backends.local import LocalVnfs
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, counts_between, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
@@ -45,7 +45,7 @@ def vnfs(*cpus: int, kind: str | None = None) -> LocalVnfs:
 
 @pytest.fixture(autouse=True)
 def _testpmd_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maker.shutil, "which", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(generator_side.shutil, "which", lambda program: f"/usr/bin/{program}")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_who_says_it(given: LocalVnfs, topology: Topology, kinds: list[str]) -> 
 def test_ports_without_vhost_user_and_machines_without_testpmd_have_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = vm_chain(2)
     assert plan_vnfs(chain, deployment(chain, "net_af_packet,iface=x"), vnfs(3, 4)) == ()
-    monkeypatch.setattr(maker.shutil, "which", lambda program: None)
+    monkeypatch.setattr(generator_side.shutil, "which", lambda program: None)
     assert plan_vnfs(chain, deployment(chain), vnfs(3, 4)) == ()
 
 
