@@ -42,7 +42,7 @@ from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.lock import AT_ONCE, LockWait, MeasurementLock
+from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
@@ -85,7 +85,8 @@ class LocalBackend(Backend):
 
     Args:
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
-        turn: how long to wait while another run measures on these CPUs.
+        wait_s: how long to wait, in s, while another run measures on these CPUs.
+        say: receives lines for the user: which run that is, and a right that this process lacks.
         side: the generator's.
         nic_makers: makers of namespaces' interfaces, by kind.
         datapaths: third parties' makers of datapaths, by kind.
@@ -98,7 +99,8 @@ class LocalBackend(Backend):
         *,
         keep: bool = False,
         record: Path | None = None,
-        turn: LockWait = AT_ONCE,
+        wait_s: float = 0.0,
+        say: Callable[[str], None] = lambda _: None,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
         datapaths: Makers = MappingProxyType({}),
     ) -> None:
@@ -108,7 +110,7 @@ class LocalBackend(Backend):
         self.far = NODE_HOSTS.part("ssh")(testbed) if has_far else NodeHosts()
         self._record = record
         self._keep = keep
-        self._turn = turn
+        self._wait_s, self._say = wait_s, say
         self.nic_makers = nic_makers
         self.datapaths = datapaths
         self._abandoned = False
@@ -238,11 +240,11 @@ class LocalBackend(Backend):
     def _take_machine(self, *, shared: bool = False) -> ReservedMachine:
         with deferred_signals():  # a run directory that nobody knows of would be left
             journal = self._journal = open_journal(keep=self._keep)
-        cpus, turn = self.testbed.cpus, self._turn
+        cpus = self.testbed.cpus
         measured = {*cpus.pmd, *cpus.generator, *cpus.vnf}
-        self._lock = MeasurementLock(measured, journal.tag, shared=shared, turn=turn)
-        if turn.say is not None and (lacking := lacks_priority()) is not None:
-            turn.say(lacking)
+        self._lock = MeasurementLock(measured, journal.tag, shared=shared, wait_s=self._wait_s, say=self._say)
+        if (lacking := lacks_priority()) is not None:
+            self._say(lacking)
         reap()  # after the wait: the run that had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine import machine_checks
-from pytest_nfvperf.adapters.machine.check import CheckState
+from pytest_nfvperf.adapters.machine.machine_checks import CheckState
 from pytest_nfvperf.cli.suites import CONFTEST
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.display import listed

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed
 from pytest_nfvperf.adapters.ovs.installation import named_versions
-from pytest_nfvperf.adapters.process.lock import Lease, LockWait, holder_text, try_lease
+from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.report.terminal_progress import progress_for
 from pytest_nfvperf.backends.base import Backend
@@ -173,7 +173,8 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         side_of(testbed),
         keep=options.keep,
         record=options.record,
-        turn=LockWait(options.wait_s, partial(say, config)),
+        wait_s=options.wait_s,
+        say=partial(say, config),
         nic_makers=add_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
         datapaths=all_makers(config.hook.pytest_nfvperf_datapaths(config=config)),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.process.lock import WORKER, LockWait, MeasurementLock
+from pytest_nfvperf.adapters.process.lock import WORKER, MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 
@@ -93,7 +93,7 @@ def test_waiting_gets_the_lock_when_it_is_let_go(tmp_path: Path) -> None:
     with holder(tmp_path, "1") as other:
         release = threading.Timer(0.3, other.kill)
         release.start()
-        MeasurementLock([1], "mine01", turn=LockWait(10), base=tmp_path).close()
+        MeasurementLock([1], "mine01", wait_s=10, base=tmp_path).close()
         release.join()
 
 
@@ -101,17 +101,17 @@ def test_who_waits_says_for_whom_and_how_long(tmp_path: Path) -> None:
     said: list[str] = []
     with holder(tmp_path, "1") as other:
         with pytest.raises(TestbedError, match=r"waited 0\.1 s"):
-            MeasurementLock([1], "mine01", turn=LockWait(0.1, said.append), base=tmp_path)
+            MeasurementLock([1], "mine01", wait_s=0.1, say=said.append, base=tmp_path)
         (line,) = said
         start = f"waits up to 100 ms for its turn: CPU 1 is being measured by pid {other.pid}, run other1, command "
         assert line.startswith(start)
-    MeasurementLock([1], "mine01", turn=LockWait(10, said.append), base=tmp_path).close()
+    MeasurementLock([1], "mine01", wait_s=10, say=said.append, base=tmp_path).close()
     assert said == [line], "who need not wait says nothing"
 
 
 def test_waiting_in_vain_says_for_how_long(tmp_path: Path) -> None:
     with holder(tmp_path, "1"), pytest.raises(TestbedError, match=r"run other1, .* \(waited 0.2 s\)"):
-        MeasurementLock([1], "mine01", turn=LockWait(0.2), base=tmp_path)
+        MeasurementLock([1], "mine01", wait_s=0.2, base=tmp_path)
 
 
 def test_letting_go_twice_is_fine_and_the_next_gets_it(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_functional_tests_share_and_who_measures_waits_for_the_last_of_them(
         first.kill()
         first.wait()
         with pytest.raises(TestbedError) as caught:
-            MeasurementLock([1], "mine02", turn=LockWait(0.1, said.append), base=tmp_path)
+            MeasurementLock([1], "mine02", wait_s=0.1, say=said.append, base=tmp_path)
         runs = f"CPU 1 runs functional tests of another run: pid {last.pid}, command "
         assert caught.value.message.startswith(runs)
         assert caught.value.message.endswith("(waited 0.1 s); wait longer (--nfv-wait), or stop it")

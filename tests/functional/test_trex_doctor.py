@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState
 from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE
 from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec

@@ -149,7 +149,6 @@ def test_a_client_library_that_is_not_there(lab: TrexLab) -> None:
 CLIENT = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.features.trex.child import ChildOptions
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -158,7 +157,7 @@ from tests.functional.test_trex_server import PORTS, WAYS
 from tests.functional.trex_support import started_in
 client, netns, directory = sys.argv[1:]
 spec = GeneratorSpec("trex", server="127.0.0.1", client=client)
-generator = TrexGenerator(spec, Path(directory), options=ChildOptions(start=started_in(netns)))
+generator = TrexGenerator(spec, Path(directory), started_in(netns))
 generator.attach(PORTS)
 print("attached", flush=True)
 generator.run_trial(TrialSpec(Traffic(), 1000, 60.0, WAYS))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, PYPI, ChildOptions, connect
+from pytest_nfvperf.adapters.generators.engine import Engine
+from pytest_nfvperf.features.trex.child import CLIENT_PACKAGE, PYPI, connect
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
@@ -53,7 +55,7 @@ def spec_of(server: RecordedServer, library: str | None, **changes: Any) -> Gene
 def engine_at(server: RecordedServer, library: str, **changes: Any) -> Iterator[TrexGenerator]:
     with (
         run_dir() as directory,
-        closing(TrexGenerator(spec_of(server, library, **changes), directory, options=ChildOptions())) as generator,
+        closing(TrexGenerator(spec_of(server, library, **changes), directory)) as generator,
     ):
         yield generator
 
@@ -61,7 +63,7 @@ def engine_at(server: RecordedServer, library: str, **changes: Any) -> Iterator[
 def refusal(server: RecordedServer, library: str | None) -> NfvperfError:
     """What the user is told when the engine cannot start."""
     with run_dir() as directory, pytest.raises(NfvperfError) as told:
-        TrexGenerator(spec_of(server, library), directory, options=ChildOptions())
+        TrexGenerator(spec_of(server, library), directory)
     return told.value
 
 
@@ -102,12 +104,16 @@ def test_a_server_of_another_version_is_told_with_what_to_do(library: str, case:
     assert error.message.endswith("write 'client: DIRECTORY' of the server's own TRex distribution")
 
 
+def _engine_with(variables: Mapping[str, str], argv: Sequence[str], log: Path, env: Mapping[str, str]) -> Engine:
+    return Engine(argv, log, {**env, **variables})
+
+
 def test_versions_are_in_the_message() -> None:
     with recorded_server(ERRORS) as server, run_dir() as directory:
-        options = ChildOptions(env={"STAND_IN_STL": "5.2"})
+        newer, fitting = (partial(_engine_with, {"STAND_IN_STL": version}) for version in ("5.2", "5.0"))
         with pytest.raises(ConfigError, match=r"\(API type 'STL':  - server: '5\.1', client: '5\.2'\)"):
-            connect(spec_of(server, STAND_IN), directory / "log", options)
-        link, hello = connect(spec_of(server, STAND_IN), directory / "log", ChildOptions(env={"STAND_IN_STL": "5.0"}))
+            connect(spec_of(server, STAND_IN), directory / "log", newer)
+        link, hello = connect(spec_of(server, STAND_IN), directory / "log", fitting)
         link.close()
     assert hello["server"]["version"] == "v3.08"
 
@@ -130,7 +136,7 @@ def test_the_library_of_2019_and_a_server_of_today(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("pytest_nfvperf.features.trex.child.client_directories", lambda _spec: [PYPI])
     with recorded_server(ERRORS) as server, run_dir() as directory:
         with pytest.raises(ConfigError) as told:
-            connect(spec_of(server, PYPI), directory / "log", ChildOptions())
+            connect(spec_of(server, PYPI), directory / "log")
         assert server.methods() == ["api_sync"]
     assert "(API type 'STL':  - server: '5.1', client: '4.1')" in str(told.value)
 
@@ -184,7 +190,7 @@ def test_the_recorded_trial_is_counted_by_the_real_library(newer: str) -> None:
         for port, number, latency in ((0, 10, False), (0, 20, True), (1, 11, False), (1, 21, True))
     ]  # fmt: skip
     with recorded_server(SESSION) as server, run_dir() as directory:
-        link, _ = connect(spec_of(server, newer), directory / "log", ChildOptions())
+        link, _ = connect(spec_of(server, newer), directory / "log")
         with closing(link):
             for name, port in (("a", 0), ("b", 1)):
                 link.command("attach", 10.0, name=name, port=port, force=False, route=None)

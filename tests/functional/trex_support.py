@@ -16,7 +16,6 @@ from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, StartE
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
-from pytest_nfvperf.features.trex.child import ChildOptions
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
 from tests.functional.ovs_support import clean_run
@@ -46,8 +45,7 @@ class TrexLab:
     def generator(self, start: StartEngine = Engine, **spec: object) -> TrexGenerator:
         """A client of it."""
         changed = GeneratorSpec(**{**_fields(self.spec), **spec})  # type: ignore[arg-type]
-        options = ChildOptions(start=started_in(self.namespace.name, start))
-        return TrexGenerator(changed, self.journal.directory, options=options)
+        return TrexGenerator(changed, self.journal.directory, started_in(self.namespace.name, start))
 
 
 def started_in(namespace: str, start: StartEngine = Engine) -> StartEngine:
@@ -107,7 +105,7 @@ def recorded_generator(directory: Path, name: str) -> Iterator[TrexGenerator]:
     """A generator that answers with the recording of a test."""
     spec = GeneratorSpec("trex", server="recorded", client="recorded")
     path = DATA / "contract" / f"{name}.jsonl"
-    generator = TrexGenerator(spec, directory, options=ChildOptions(start=replaying(path, "trex")))
+    generator = TrexGenerator(spec, directory, replaying(path, "trex"))
     try:
         yield generator
     finally:

@@ -10,7 +10,7 @@ import pytest
 from toy_ovs import repository
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.machine.check import CheckState
+from pytest_nfvperf.adapters.machine.machine_checks import CheckState
 from pytest_nfvperf.cli import first_project, suites
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import load_testbed

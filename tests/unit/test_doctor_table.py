@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.adapters.machine import machine_checks as machine
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
-from pytest_nfvperf.adapters.machine.machine_checks import checks
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState, checks
 from pytest_nfvperf.cli.doctor import doctor_text, is_usable
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed

@@ -11,9 +11,8 @@ import pytest
 
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.adapters.machine import machine_checks as machine
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, running_facts
-from pytest_nfvperf.adapters.machine.machine_checks import checks
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState, checks
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec
 
 TESTBED = Testbed(

@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.host.nic_binding import (
     set_up_nics,
 )
 from pytest_nfvperf.adapters.host.pci import PciDevice, check_device
-from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, RemovalFailure, read_entries
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, read_entries
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import NicSpec
 from tests.examples import examples
@@ -200,7 +200,7 @@ class LittleKernel(PciBus):
         return found
 
 
-def undo(entries: Sequence[Entry], kernel: PciBus) -> list[RemovalFailure]:
+def undo(entries: Sequence[Entry], kernel: PciBus) -> list[tuple[str, str]]:
     for entry in reversed(tuple(entries)):
         UNDO[entry.kind](entry, kernel)
     return []

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.machine.check import CheckState
-from pytest_nfvperf.adapters.machine.lab_needs import node_checks
+from pytest_nfvperf.adapters.machine.machine_checks import CheckState, node_checks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import (
     check_node_programs,
     check_same_datapath,

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, suppress
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed, read_cpu_places
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.lock import MeasurementLock

@@ -34,7 +34,6 @@ from pytest_nfvperf.adapters.process.journal import (
     Journal,
     Kind,
     ProcessId,
-    RemovalFailure,
     base_directory,
     boot_id,
     command_line,
@@ -54,15 +53,18 @@ _KILL_DEADLINE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ReapResult:
-    """The result of a reap. ``kept``: live runs, and directories kept on purpose."""
+    """The result of a reap.
+
+    ``failed``: what could not be removed, and why. ``kept``: live runs, and directories kept on purpose.
+    """
 
     removed: tuple[str, ...]
-    failed: tuple[RemovalFailure, ...]
+    failed: tuple[tuple[str, str], ...]
     kept: tuple[str, ...]
 
     def __str__(self) -> str:
         lines = [f"removed {what}" for what in self.removed]
-        lines += [f"could not remove {item.what}: {item.why}" for item in self.failed]
+        lines += [f"could not remove {what}: {why}" for what, why in self.failed]
         lines += [f"left alone: {run}" for run in self.kept]
         return "\n".join(lines) or "nothing to clean"
 
@@ -79,7 +81,7 @@ def reap(base: Path | None = None, *, kept_too: bool = False) -> ReapResult:
     """
     base = base_directory(base)
     removed: list[str] = []
-    failed: list[RemovalFailure] = []
+    failed: list[tuple[str, str]] = []
     kept: list[str] = []
     if not base.is_dir():
         return ReapResult((), (), ())
@@ -111,7 +113,7 @@ def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
     return True
 
 
-def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure], kept: list[str] | None) -> None:
+def _reap_dead(directory: Path, removed: list[str], failed: list[tuple[str, str]], kept: list[str] | None) -> None:
     """Remove a dead run's things, then its directory, unless it was kept on purpose and ``kept`` is a list."""
     keep = kept is not None and (directory / KEPT_FILE).exists()
     owner = read_owner(directory)
@@ -119,7 +121,7 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure]
     same_boot = owner is not None and owner.boot == boot_id()
     files = {Kind.FILE, Kind.DIRECTORY}
     entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
-    problems: list[RemovalFailure] = []
+    problems: list[tuple[str, str]] = []
     if same_boot:  # processes first: one that still runs would make new things; also those that are not noted
         for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
             _attempt(
@@ -127,7 +129,7 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure]
             )
     problems += remove_entries(entries, removed)
     if same_boot:
-        left = {problem.what for problem in problems}  # on purpose, such as one that holds a borrowed interface
+        left = {what for what, _ in problems}  # on purpose, such as one that holds a borrowed interface
         for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{directory.name}-*")):
             what = f"netns {path.name}"  # not noted: its line is torn
             if what not in left:
@@ -140,18 +142,18 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure]
         removed.append(f"run directory {directory}")
 
 
-def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[RemovalFailure]:
+def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[tuple[str, str]]:
     """Remove entries, newest first, and append what was removed to ``removed``. Things already gone are no failure.
 
     A namespace that still holds a borrowed interface stays: removing it would remove a veth pair.
     """
     removed = removed if removed is not None else []
-    failed: list[RemovalFailure] = []
+    failed: list[tuple[str, str]] = []
     held: dict[str, str] = {}
     for entry in reversed(tuple(entries)):
         what = f"{entry.kind} {entry.name}"
         if entry.kind is Kind.NETNS and entry.name in held:
-            failed.append(RemovalFailure(what, f"interface {held[entry.name]!r} of the host is still in it"))
+            failed.append((what, f"interface {held[entry.name]!r} of the host is still in it"))
             continue
         problems = len(failed)
         _attempt(what, partial(_REMOVERS[entry.kind], entry), removed, failed)
@@ -160,12 +162,12 @@ def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -
     return failed
 
 
-def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: list[RemovalFailure]) -> None:
+def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: list[tuple[str, str]]) -> None:
     try:
         if remove():
             removed.append(what)
     except (OSError, NetlinkError, TestbedError) as error:
-        failed.append(RemovalFailure(what, str(error)))
+        failed.append((what, str(error)))
 
 
 def _noted_process(entry: Entry) -> ProcessId | None:

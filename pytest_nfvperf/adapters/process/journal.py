@@ -196,14 +196,11 @@ def new_tag() -> str:
     return "".join(secrets.choice(_TAG_ALPHABET) for _ in range(_TAG_LENGTH))
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalFailure:
-    what: str
-    why: str
+Remove = Callable[[Sequence[Entry]], Sequence[tuple[str, str]]]
+"""Removes what entries name, newest first. Returns what it could not, each with the reason.
 
-
-Remove = Callable[[Sequence[Entry]], Sequence[RemovalFailure]]
-"""Removes what entries name, newest first, and returns what it could not; the journal itself removes nothing."""
+The journal itself removes nothing.
+"""
 
 
 class Journal:
@@ -318,7 +315,7 @@ class Journal:
         os.close(self._fd)
         self._fd = -1
         if failed:
-            listed = "; ".join(f"{item.what}: {item.why}" for item in failed)
+            listed = "; ".join(f"{what}: {why}" for what, why in failed)
             raise TestbedError(f"run {self.tag} could not remove all it made: {listed}; try `nfvperf clean`")
         if not self.keep:
             shutil.rmtree(self.directory, ignore_errors=True)

@@ -18,7 +18,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,21 +82,6 @@ def holder_text(place: Path) -> str:
     return f"pid {pid}, command {command_line(pid) or 'unknown'!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class LockWait:
-    """How long to wait, in s, while another run measures (0: not at all).
-
-    ``say`` receives a line before a wait, which names the holder.
-    """
-
-    wait_s: float = 0.0
-    say: Callable[[str], None] | None = None
-
-
-AT_ONCE = LockWait()
-"""Do not wait: refuse at once."""
-
-
 class MeasurementLock:
     """Holds CPUs, exclusively or shared, until ``close()`` or the end of the process."""
 
@@ -107,7 +91,8 @@ class MeasurementLock:
         tag: str,
         *,
         shared: bool = False,
-        turn: LockWait = AT_ONCE,
+        wait_s: float = 0.0,
+        say: Callable[[str], None] = lambda _: None,
         base: Path | None = None,
     ) -> None:
         """Take the locks; TestbedError if another run holds one of the CPUs, which names it and says what to do.
@@ -116,14 +101,15 @@ class MeasurementLock:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
             tag: of this run; refused runs show it.
             shared: nothing is measured: others that share the CPUs may hold them, too.
-            turn: how long to wait for other runs to finish.
+            wait_s: how long to wait for other runs to finish, in s; 0: refuse at once.
+            say: receives a line before a wait, which names the holder.
             base: the directory of all runs.
         """
         self._directory = base_directory(base)
         self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._held: list[int] = []
-        self._deadline = Deadline(turn.wait_s)
-        self._turn = turn
+        self._deadline = Deadline(wait_s)
+        self._wait_s, self._say = wait_s, say
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             # Always in rising order: two runs that wait for each other's CPUs cannot deadlock.
@@ -161,19 +147,18 @@ class MeasurementLock:
         return handle
 
     def _announce_wait(self, handle: int, cpu: int, path: Path) -> None:
-        say, wait_s = self._turn.say, self._turn.wait_s
-        if not wait_s or say is None or _try_lock(handle, self._mode):
+        if not self._wait_s or _try_lock(handle, self._mode):
             return
-        sibling, wait = _sibling(path), f"waits up to {format_seconds(wait_s)} for its turn: CPU {cpu}"
+        sibling, wait = _sibling(path), f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu}"
         if not _holder(path).get("shared"):
             by = f"worker {sibling} of this run" if sibling else _read_holder(path)
-            say(f"{wait} is being measured by {by}")
+            self._say(f"{wait} is being measured by {by}")
         elif not sibling:  # a sibling has ended its last functional test, and will end soon
-            say(f"{wait} runs functional tests of {holder_text(path)}")
+            self._say(f"{wait} runs functional tests of {holder_text(path)}")
 
     def _refusal(self, cpu: int, path: Path) -> str:
         sibling = _sibling(path)
-        waited = f" (waited {self._turn.wait_s:g} s)" if self._turn.wait_s else ""
+        waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
         if _holder(path).get("shared"):
             return (
                 f"CPU {cpu} runs functional tests of another run: {holder_text(path)}{waited}; wait longer "

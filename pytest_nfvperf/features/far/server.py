@@ -25,7 +25,7 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.lock import LockWait, MeasurementLock
+from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_for_dut
@@ -87,7 +87,7 @@ class FarNode:
         here = replace(plan, cpus=replace(plan.cpus, generator=(), vnf=()))
         journal = open_journal()
         try:
-            self._undo.callback(MeasurementLock(here.cpus.pmd, journal.tag, turn=LockWait(_LOCK_WAIT_S)).close)
+            self._undo.callback(MeasurementLock(here.cpus.pmd, journal.tag, wait_s=_LOCK_WAIT_S).close)
         finally:
             self._undo.callback(journal.close)  # what is left of the run is removed before the CPUs are unlocked
         self._undo.callback(_set_affinity, os.sched_getaffinity(0))

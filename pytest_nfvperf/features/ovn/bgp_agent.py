@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState
 from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs

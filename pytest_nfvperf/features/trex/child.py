@@ -7,8 +7,6 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -138,23 +136,10 @@ def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec) -> NfvperfEr
     return GeneratorError(message, evidence=error.evidence if code == "refused" else None)
 
 
-@dataclass(frozen=True, slots=True)
-class ChildOptions:
-    """Rarely changed settings.
-
-    Attributes:
-        env: added to the child's environment, such as the tag by which a reaper finds it.
-        start: starts the child; may record the conversation, or replay one.
-        on_spawn: receives each child's process id.
-    """
-
-    env: Mapping[str, str] = field(default_factory=dict)
-    start: StartEngine = Engine
-    on_spawn: Callable[[int], None] = lambda _: None
-
-
-def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[EngineLink, dict[str, Any]]:
+def connect(spec: GeneratorSpec, log: Path, start: StartEngine = Engine) -> tuple[EngineLink, dict[str, Any]]:
     """Start a child with each client library in turn until the server understands one.
+
+    ``start``: starts a child; may record the conversation, or replay one.
 
     Returns:
         The child, and its answer to ``hello``.
@@ -168,7 +153,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
     if not libraries:
         raise no_client_library()
     for library in libraries:
-        link = _start_child(log, options)
+        link = _start_child(log, start)
         try:
             return link, _hello(link, spec, library)
         except EngineRefusedError as error:
@@ -186,17 +171,11 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
     )
 
 
-def _start_child(log: Path, options: ChildOptions) -> EngineLink:
+def _start_child(log: Path, start: StartEngine) -> EngineLink:
     package = Path(pytest_nfvperf.__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
     with deferred_signals():
-        link = options.start(
-            [sys.executable, "-u", "-m", MODULE],
-            log,
-            {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", **options.env},
-        )
-        options.on_spawn(link.pid)
-    return link
+        return start([sys.executable, "-u", "-m", MODULE], log, {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"})
 
 
 def _hello(link: EngineLink, spec: GeneratorSpec, library: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from pytest_nfvperf.adapters.generators.checks import (
     parsing_answer,
     wait_for_links,
 )
-from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
-from pytest_nfvperf.features.trex.child import ChildOptions, connect, explain_refusal, is_of_dead_run
+from pytest_nfvperf.adapters.generators.engine import Engine, EngineRefusedError, StartEngine
+from pytest_nfvperf.features.trex.child import connect, explain_refusal, is_of_dead_run
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
 from pytest_nfvperf.features.trex.trial_results import longest_trial, trial_result
 from pytest_nfvperf.model.disturbance.trial import TrialResult
@@ -49,16 +49,16 @@ class TrexGenerator(Generator):
     Args:
         spec: server, client library, ports, force, delays.
         run_dir: existing directory for the child's log.
-        options: rarely changed settings.
+        start: starts the child; may record the conversation, or replay one.
 
     Start it from the main thread: the child is killed when the thread that started it ends.
     """
 
-    def __init__(self, spec: GeneratorSpec, run_dir: Path, *, options: ChildOptions) -> None:
+    def __init__(self, spec: GeneratorSpec, run_dir: Path, start: StartEngine = Engine) -> None:
         self.ports: dict[str, TrexPort] = {}
         self._spec = spec
         self._closed = False
-        self._child, self._hello = connect(spec, run_dir / "trex-client.log", options)
+        self._child, self._hello = connect(spec, run_dir / "trex-client.log", start)
 
     def _attached(self) -> dict[str, GeneratorPort]:
         return {name: port.port for name, port in self.ports.items()}

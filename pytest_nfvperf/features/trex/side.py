@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.checks import check_spec
-from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, StartEngine, recording
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine, digest
 from pytest_nfvperf.features.trex.child import (
     PYPI,
-    ChildOptions,
     client_directories,
     connect,
     holds_client,
@@ -66,7 +65,7 @@ def _client(generator: GeneratorSpec, library: str, *, listens: bool) -> Check:
         return Check(_CLIENT, CheckState.WARN, seen, advice, needed=True)
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
         try:
-            link, hello = connect(generator, Path(directory) / "trex-client.log", ChildOptions())
+            link, hello = connect(generator, Path(directory) / "trex-client.log")
         except NfvperfError as error:
             # The error says what went wrong and what to do, with a semicolon in between.
             what, _, advice = str(error).partition("; ")
@@ -112,21 +111,20 @@ class TrexSide(GeneratorSide):
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
         journal = machine.journal
         entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
-        start_child: StartEngine = Engine
-        if machine.recording is not None:
-            start_child = recording(Engine, "trex", machine.recording)
-        options = ChildOptions(
-            env={TAG_VARIABLE: journal.tag},
-            start=start_child,
-            on_spawn=lambda pid: note_process(journal, entry, pid),
-        )
-        self._trex = TrexGenerator(self._spec, journal.directory, options=options)
+        start_child = Engine if machine.recording is None else recording(Engine, "trex", machine.recording)
+
+        def start(argv: Sequence[str], log: Path, env: Mapping[str, str]) -> EngineLink:
+            link = start_child(argv, log, {**env, TAG_VARIABLE: journal.tag})
+            note_process(journal, entry, link.pid)
+            return link
+
+        self._trex = TrexGenerator(self._spec, journal.directory, start)
         return self._trex
 
     @classmethod
     def replayed(cls, testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
         spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=testbed.generator.ports)
-        return TrexGenerator(spec, directory, options=ChildOptions(start=start))
+        return TrexGenerator(spec, directory, start)
 
     @staticmethod
     def check_trial(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
