@@ -167,7 +167,7 @@ def test_what_cannot_be_removed_is_named_and_tried_again(tmp_path: Path) -> None
     note = {"op": "note", "id": 1, "kind": "file", "name": str(stuck), "details": {}}
     (directory / JOURNAL_FILE).write_text(json.dumps(note) + "\n")
     reaped = reap(tmp_path)
-    assert [item.what for item in reaped.failed] == [f"file {stuck}"]
+    assert [what for what, _ in reaped.failed] == [f"file {stuck}"]
     assert f"could not remove file {stuck}: " in str(reaped)
     assert directory.exists()
     stuck.rmdir()
