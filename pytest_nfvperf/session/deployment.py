@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Annotated, Any
 
-from pytest_nfvperf.adapters.net.host_capture import HostCapture
+from pytest_nfvperf.adapters.net.packet_sockets import HostCapture
 from pytest_nfvperf.backends.simulated import SimulatedCapture
 from pytest_nfvperf.measure.call_arguments import TOPOLOGY, Live
 from pytest_nfvperf.measure.rig import LiveTopology

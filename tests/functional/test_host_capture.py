@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.host_capture import HostCapture
+from pytest_nfvperf.adapters.net.packet_sockets import HostCapture
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.compose import compose

@@ -16,7 +16,7 @@ from scapy.layers.l2 import GRE, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from pytest_nfvperf.adapters.net.host_capture import HostCapture
+from pytest_nfvperf.adapters.net.packet_sockets import HostCapture
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
 from pytest_nfvperf.adapters.ovs.ovsdb import value_of

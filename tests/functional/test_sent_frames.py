@@ -17,8 +17,8 @@ from scapy.layers.vxlan import VXLAN
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.adapters.generators.engine import Engine
-from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.net.packet_sockets import HostCapture
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.counters import MOST_FLOWS, parse_drop_flows, parse_meters, read_drops
-from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError
+from pytest_nfvperf.adapters.ovs.openflow import OpenFlowConnection, OpenFlowRefusedError
 
 APPLY_OUTPUT = struct.pack("!HH4xHHIH6x", 4, 24, 0, 16, 2, 0)
 GOTO = struct.pack("!HHB3x", 1, 8, 3)
@@ -79,10 +79,10 @@ class Answers(OpenFlowConnection):
     def __init__(self, answers: dict[int, bytes]) -> None:
         self.answers = answers
 
-    def ask(self, question: MultipartRequest) -> bytes:
-        if question.kind not in self.answers:
+    def ask(self, request: int, body: bytes = b"") -> bytes:
+        if request not in self.answers:
             raise OpenFlowRefusedError("vswitchd refused")
-        return self.answers[question.kind]
+        return self.answers[request]
 
 
 def tables(active: int) -> bytes:

@@ -221,7 +221,7 @@ class Cabling:
         if pair.far.namespace != OWN_NAMESPACE:
             self._index += 2
             indices = self._index, self._index + 1
-        near, far = (rtnetlink.VethEnd(end.name, handle(end.namespace), end.mac) for end in (pair.near, pair.far))
+        near, far = ((end.name, handle(end.namespace), end.mac) for end in (pair.near, pair.far))
         return rtnetlink.veth(near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=indices)
 
     def check(self) -> None:

@@ -181,16 +181,11 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         data = data[(length + 3) & ~3 :]
 
 
-@dataclass(frozen=True, slots=True)
-class VethEnd:
-    """One end of a veth pair. ``namespace``: an open handle."""
-
-    name: str
-    namespace: int
-    mac: str | None = None
+_End = tuple[str, int, str | None]
+"""One end of a veth pair: its name, an open handle of its namespace, and its MAC address if it is to have one."""
 
 
-def veth(near: VethEnd, far: VethEnd, *, mtu: int, queues: int, group: int, indices: tuple[int, int] | None) -> Request:
+def veth(near: _End, far: _End, *, mtu: int, queues: int, group: int, indices: tuple[int, int] | None) -> Request:
     """Make a pair, each end in its namespace; the near end is up at once and in an interface group.
 
     ``indices``: numbers of the two interfaces; None: the kernel chooses.
@@ -198,14 +193,15 @@ def veth(near: VethEnd, far: VethEnd, *, mtu: int, queues: int, group: int, indi
     near_index, far_index = indices or (0, 0)
     peer = ["VETH_INFO_PEER", {"index": far_index, "attrs": _end(far, mtu, queues)}]
     attrs = [*_end(near, mtu, queues), ["IFLA_GROUP", group], _link_info("veth", [peer])]
-    what = f"make the veth pair {near.name} - {far.name}"
+    what = f"make the veth pair {near[0]} - {far[0]}"
     return _link(what, attrs, header_flags=CREATE | EXCL, index=near_index, flags=_UP, change=_UP)
 
 
-def _end(end: VethEnd, mtu: int, queues: int) -> list[list[Any]]:
-    attrs: list[list[Any]] = [["IFLA_IFNAME", end.name], ["IFLA_MTU", mtu], ["IFLA_NET_NS_FD", end.namespace]]
-    if end.mac is not None:
-        attrs.append(["IFLA_ADDRESS", end.mac])
+def _end(end: _End, mtu: int, queues: int) -> list[list[Any]]:
+    name, namespace, mac = end
+    attrs: list[list[Any]] = [["IFLA_IFNAME", name], ["IFLA_MTU", mtu], ["IFLA_NET_NS_FD", namespace]]
+    if mac is not None:
+        attrs.append(["IFLA_ADDRESS", mac])
     if queues > 1:
         attrs += [["IFLA_NUM_TX_QUEUES", queues], ["IFLA_NUM_RX_QUEUES", queues]]
     return attrs

@@ -1,4 +1,4 @@
-"""Packet sockets of a namespace, ours and others': who holds them, and what their rings dropped."""
+"""Packet sockets (packet(7)) of a namespace, ours and others': captures, who holds them, what their rings dropped."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ import ctypes
 import errno
 import os
 import resource
+import select
 import socket
 import struct
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.threads import checked, libc
+from pytest_nfvperf.adapters.net.threads import checked, inside, libc
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.ports.generator import Captured
 
 _PIDFD_GETFD = 438  # asm-generic/unistd.h; the same on every architecture
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_VERSION = 263, 6, 10  # linux/if_packet.h
 _STATISTICS = struct.Struct("=II")  # struct tpacket_stats: packets, drops
 _CLOSERS = 64
+_ETH_P_ALL = 0x0003  # linux/if_ether.h
+_SO_RCVBUFFORCE = 33  # asm-generic/socket.h
+_BUFFER_BYTES = 32 << 20
+_LONGEST_FRAME = 1 << 16
+_CAPTURE_POLL_MS = 20
+_DRAINED_MS = 50
 
 _FILES_LEFT = 256
 """Open files reserved for the rest of this process; sockets beyond that are left to their owner."""
@@ -123,3 +133,83 @@ def _children_here() -> Iterator[int]:
                 with suppress(OSError):
                     if Path(f"/proc/{pid}/ns/net").readlink() == here:
                         yield int(pid)
+
+
+class HostCapture:
+    """Receives frames on an interface and counts them. ``keep``: how many to store whole."""
+
+    def __init__(self, namespace: str, interface: str, *, keep: int = 100_000) -> None:
+        self._namespace = Path("/run/netns") / namespace
+        self._interface = interface
+        self._keep = keep
+        self._socket: socket.socket | None = None
+        self._stopping = threading.Event()
+        self._reader: threading.Thread | None = None
+        self._frames = 0
+        self._samples: list[bytes] = []
+        self._failure: OSError | None = None
+
+    def start(self) -> None:
+        self.close()
+        self._frames, self._samples, self._failure = 0, [], None
+        self._stopping.clear()
+        try:
+            self._socket = inside(self._namespace, self._listen)
+        except OSError as error:
+            raise TestbedError(f"cannot receive on {self._interface} in {self._namespace}: {error}") from error
+        self._reader = threading.Thread(target=self._read, args=(self._socket,), name="capture", daemon=True)
+        self._reader.start()
+
+    def stop(self) -> Captured:
+        if self._socket is None:
+            raise TestbedError(f"the capture on {self._interface} was not started")
+        self._join()
+        _, lost = _STATISTICS.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
+        self.close()
+        if self._failure is not None:
+            raise TestbedError(
+                f"the capture on {self._interface} in {self._namespace} ended: {self._failure}"
+            ) from self._failure
+        return Captured(self._frames, lost, tuple(self._samples))
+
+    def close(self) -> None:
+        self._join()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _join(self) -> None:
+        self._stopping.set()
+        if self._reader is not None:
+            self._reader.join()
+            self._reader = None
+
+    def _listen(self) -> socket.socket:
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+            opened.bind((self._interface, _ETH_P_ALL))
+            opened.setblocking(False)
+        except OSError:
+            opened.close()
+            raise
+        return opened
+
+    def _read(self, opened: socket.socket) -> None:
+        poller = select.poll()
+        poller.register(opened, select.POLLIN)
+        try:
+            while True:
+                stopping = self._stopping.is_set()
+                if not poller.poll(_DRAINED_MS if stopping else _CAPTURE_POLL_MS):
+                    if stopping:
+                        return
+                    continue
+                frame, (_, _, kind, *_) = opened.recvfrom(_LONGEST_FRAME)
+                if kind == socket.PACKET_OUTGOING:
+                    continue  # sent by the host itself
+                self._frames += 1
+                if len(self._samples) < self._keep:
+                    self._samples.append(frame)
+        except OSError as error:
+            self._failure = error

@@ -1,4 +1,4 @@
-"""OVS's counters of a trial: ports, PMD threads, drop reasons, and the collector that reads them."""
+"""Counters of a trial on OVS: its ports, PMD threads and drop reasons, and those of kernel interfaces."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.net.cabling import interface_of
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
+from pytest_nfvperf.adapters.net.interface_counters import read_interfaces, read_softnet
+from pytest_nfvperf.adapters.net.packet_sockets import RingDrops
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.offload import FlowCounter
-from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError, connected
+from pytest_nfvperf.adapters.ovs.openflow import OpenFlowConnection, OpenFlowRefusedError, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -46,16 +51,16 @@ _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
 _MOST_BRIDGES = 16
 
-# Multipart requests and the structures in their answers (OpenFlow 1.4, 7.3.5).
-_TABLES = MultipartRequest(3)
+# Multipart requests, as OpenFlowConnection.ask takes them, and the structures in their answers (OpenFlow 1.4, 7.3.5).
+_TABLES = (3, b"")
 _TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
 ALL_FLOWS = struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4)
 """Of every table, port and group, with any cookie and match."""
 
-_FLOWS = MultipartRequest(1, ALL_FLOWS)
+_FLOWS = (1, ALL_FLOWS)
 _FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
-_AGGREGATE = MultipartRequest(2, ALL_FLOWS)
-_METERS = MultipartRequest(9, struct.pack("!I4x", 0xFFFFFFFF))
+_AGGREGATE = (2, ALL_FLOWS)
+_METERS = (9, struct.pack("!I4x", 0xFFFFFFFF))
 _METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns
 _BAND = struct.Struct("!QQ")  # packets, bytes
 _TYPE_LENGTH = struct.Struct("!HH")
@@ -102,7 +107,7 @@ LOOKUP_ENDS = (
 _LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed")
 """``pmd-perf-show`` lists these only for a thread that has received frames; for other threads they are 0."""
 
-PORT_STATS = MultipartRequest(4, struct.pack("!I4x", 0xFFFFFFFF))
+PORT_STATS = (4, struct.pack("!I4x", 0xFFFFFFFF))
 """OFPMP_PORT_STATS (7.3.5.6) makes vswitchd read a bridge's ports at once. Its answer carries OVS's custom counters
 (``ovs_tx_failure_drops``, ...) in an experimenter property. The OVSDB's ``statistics`` column is refreshed every 5 s at
 best, and ``dpctl/show`` lacks the reasons of drops."""
@@ -214,12 +219,12 @@ def read_drops(bridge: OpenFlowConnection, name: str, ports: Mapping[int, str]) 
     ``name``: of the bridge. ``ports``: names by OpenFlow port number, for the matches.
     """
     try:
-        meters = bridge.ask(_METERS)
+        meters = bridge.ask(*_METERS)
     except OpenFlowRefusedError:
         meters = b""  # a datapath without meters
     counters = Counter({f"meter.{name}.{meter}": dropped for meter, dropped in parse_meters(meters)})
-    if sum(active for _, active, _, _ in _TABLE.iter_unpack(bridge.ask(_TABLES))) <= MOST_FLOWS:
-        for match, packets in parse_drop_flows(bridge.ask(_FLOWS), ports):
+    if sum(active for _, active, _, _ in _TABLE.iter_unpack(bridge.ask(*_TABLES))) <= MOST_FLOWS:
+        for match, packets in parse_drop_flows(bridge.ask(*_FLOWS), ports):
             counters[f"flow.{name}.{match}"] += packets
     return dict(counters)
 
@@ -395,7 +400,7 @@ class OvsCollector(Collector):
             counted = _counted_ports(built.topology)
             for bridge in built.topology.bridges:
                 with connected(built.management_socket(bridge)) as connection:
-                    (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
+                    (packets,) = struct.unpack_from("!Q", connection.ask(*_AGGREGATE))  # packets come first
                     if bridge in counted:
                         counters.update(_port_counters(connection, _named(built, bridge, counted[bridge])))
                 counters[f"{bridge}.openflow_packets"] = packets
@@ -501,7 +506,7 @@ def _named(built: BuiltOvsTopology, bridge: str, ports: Sequence[str]) -> dict[i
 
 def _port_counters(connection: OpenFlowConnection, names: Mapping[int, str]) -> dict[str, int]:
     counters: Counter[str] = Counter()
-    stats = parse_port_stats(connection.ask(PORT_STATS))
+    stats = parse_port_stats(connection.ask(*PORT_STATS))
     for number in stats.keys() & names.keys():
         for name, value in stats[number].items():
             counters[f"{names[number]}.{name}"] += value  # a bond has several numbers
@@ -527,3 +532,78 @@ def _counted_ports(topology: Topology) -> dict[str, list[str]]:
 
 def _since(old: Mapping[str, int], new: Mapping[str, int], prefix: str) -> int:
     return sum(new[name] - old[name] for name in new.keys() & old.keys() if name.startswith(prefix))
+
+
+class KernelCollector(Collector):
+    """Counters of all topologies' veth pairs, namespaces' interfaces, queues and sockets. Source "kernel".
+
+    ================================  =====================================================================
+    counter                           meaning
+    ================================  =====================================================================
+    ``<port>.rx_packets`` ...         port statistics of a veth link between bridges
+    ``<port>.qdisc_drops``            the port's transmit queue was full (tc -s qdisc)
+    ``<port>.socket_drops``           the socket by which OVS reads the port was full (ss -0 -m)
+    ``<port>.far.tx_packets`` ...     the same for the pair's other end: the generator's, or a namespace's
+    ``<port>.far.ring_drops``         the ring by which the generator reads that end was full
+    ``<port>.far.xdp_drops``          the AF_XDP socket there had no room
+    ``softnet.dropped``               the backlog of a CPU was full, for all interfaces of the machine
+    ``softnet.time_squeeze``          a CPU had more to receive than its budget
+    ================================  =====================================================================
+
+    All are absent on topologies without a kernel interface.
+    """
+
+    source = "kernel"
+
+    def __init__(self, home: Path, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
+        """``home``: the file of the namespace that OVS runs in."""
+        self._home = home
+        self._topologies = topologies
+        self._rings = RingDrops()
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError when a namespace is gone."""
+        counters: dict[str, int] = {}
+        for built in self._topologies():
+            linked = {port for veth in built.topology.veths for port in (veth.port_a, veth.port_b)}
+            for namespace, prefixes in self._interfaces(built).items():
+                try:
+                    counted = read_interfaces() if namespace == OWN_NAMESPACE else inside(namespace, read_interfaces)
+                except OSError as error:
+                    raise TestbedError(f"no counters of the interfaces in {namespace}: {error}") from error
+                counters |= {
+                    f"{prefix}.{name}": value
+                    for interface, prefix in prefixes.items()
+                    for name, value in counted.get(interface, {}).items()
+                    # OpenFlow's statistics have the other ports already, except for their drops.
+                    if prefix in linked or prefix.endswith(".far") or name.endswith("_drops")
+                }
+                if namespace == OWN_NAMESPACE:
+                    drops = self._rings.read()
+                    counters |= {
+                        f"{prefix}.ring_drops": drops[name] for name, prefix in prefixes.items() if name in drops
+                    }
+            for port, device in built.attachments().items():
+                dropped = f"{port}.far.rx_dropped"
+                # A veth read by AF_XDP hands nothing to the stack: it drops only what it could not redirect.
+                if str(device).startswith("net_af_xdp") and dropped in counters:
+                    counters[f"{port}.far.xdp_drops"] = counters[dropped]
+        if counters:
+            counters |= {f"softnet.{name}": value for name, value in read_softnet().items()}
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
+
+    def _interfaces(self, built: BuiltOvsTopology) -> Mapping[Path, Mapping[str, str]]:
+        """Prefixes of counters by interface, by the file of the namespace."""
+        local = built.kernel_interfaces()
+        if not local:
+            return {}
+        far = {
+            interface_of(device): f"{port}.far"
+            for port, device in built.attachments().items()
+            if device is not None and "iface=" in device and port in local.values()
+        }
+        prefixes: defaultdict[Path, dict[str, str]] = defaultdict(dict, {self._home: dict(local)})
+        prefixes[OWN_NAMESPACE].update(far)  # OVS may run in our own namespace
+        for nic in built.topology.nics:
+            prefixes[Path("/run/netns") / built.netns(nic.namespace)][nic.name] = f"{nic.port}.far"
+        return {namespace: own for namespace, own in prefixes.items() if own}

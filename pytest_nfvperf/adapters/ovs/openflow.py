@@ -94,14 +94,6 @@ class OpenFlowRefusedError(TestbedError):
     """vswitchd refused a request: it, or this bridge's datapath, does not support it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MultipartRequest:
-    """A multipart request (OpenFlow 1.4, 7.3.5). ``kind``: OFPMP_*; ``body``: without header."""
-
-    kind: int
-    body: bytes = b""
-
-
 class OpenFlowConnection:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -126,9 +118,12 @@ class OpenFlowConnection:
             elif xid == _XID:
                 yield kind, body
 
-    def ask(self, question: MultipartRequest) -> bytes:
-        """Return the joined bodies of a multipart answer; OpenFlowRefusedError if the bridge refuses."""
-        self.send((_MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
+    def ask(self, request: int, body: bytes = b"") -> bytes:
+        """Return the joined bodies of a multipart answer; OpenFlowRefusedError if the bridge refuses.
+
+        ``request``: OFPMP_* (OpenFlow 1.4, 7.3.5). ``body``: without header.
+        """
+        self.send((_MULTIPART_REQUEST, _MULTIPART.pack(request, 0) + body))
         parts = []
         for kind, payload in self.answers("a statistics request"):
             if kind == _MULTIPART_REPLY:
@@ -177,8 +172,8 @@ def links_up(bridge: OpenFlowConnection, ports: Iterable[int]) -> dict[int, bool
     """
     wanted = set(ports)
     for port in wanted:
-        bridge.ask(MultipartRequest(_PORT_STATS, struct.pack("!I4x", port)))
-    body, found = bridge.ask(MultipartRequest(_PORT_DESCRIPTIONS)), {}
+        bridge.ask(_PORT_STATS, struct.pack("!I4x", port))
+    body, found = bridge.ask(_PORT_DESCRIPTIONS), {}
     while body:
         number, length, state = _PORT.unpack_from(body)
         if number in wanted:

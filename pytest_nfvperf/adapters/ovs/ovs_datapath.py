@@ -14,9 +14,8 @@ from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode, BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.counters import OvsCollector
+from pytest_nfvperf.adapters.ovs.counters import KernelCollector, OvsCollector
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
-from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, Uplinks
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, RunningOvs, Vswitchd

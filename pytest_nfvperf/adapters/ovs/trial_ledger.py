@@ -40,7 +40,7 @@ from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, VnfCounts, sum_of_classes
 
 Deltas = Mapping[str, int]
-"""By how much counters rose in a trial, by name: see ``OvsCollector`` and ``kernel_counters``."""
+"""By how much counters rose in a trial, by name: see ``OvsCollector`` and ``KernelCollector``."""
 
 _PORT_SOURCES = ("ovs", "linux-bridge")
 """Snapshots that count frames at every port of the DUT."""

@@ -18,7 +18,15 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, read_schedstat, spawn, tail
-from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initramfs, need, prepare_kernel, shared_folder
+from pytest_nfvperf.adapters.vnf.guest_kernel import (
+    QEMU,
+    Kernel,
+    boot_arguments,
+    build_initramfs,
+    need,
+    nul_separated,
+    prepare_kernel,
+)
 from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, PROMPT, Console, forward_counts, forwarding_options, version_in
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
@@ -59,16 +67,10 @@ def qemu_command(
     The guest's memory is shared, because the DUT reads and writes frames in it (vhost-user).
     """
     memory = f"memory-backend-memfd,id=memory,size={MEMORY_MIB}M,share=on"
-    arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
-    arguments += ["-object", memory, "-machine", "q35,memory-backend=memory", "-m", str(MEMORY_MIB)]
-    arguments += ["-cpu", "max", "-smp", "2", "-no-reboot"]
-    arguments += ["-accel", "kvm" if kvm else "tcg,thread=multi"]
-    arguments += ["-serial", f"file:{console}", "-serial", "stdio", "-device", "virtio-rng-pci"]
     line = f"console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr tsc=reliable hugepages={_HUGEPAGES}"
-    arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", line]
-    arguments += shared_folder("root", Path("/"), readonly=True)
-    arguments += shared_folder("modules", kernel.modules, readonly=True)
-    arguments += shared_folder("shared", shared, readonly=False)
+    arguments = [QEMU, *boot_arguments(kernel, initramfs, line, shared, console), "-serial", "stdio"]
+    arguments += ["-object", memory, "-machine", "q35,memory-backend=memory", "-m", str(MEMORY_MIB)]
+    arguments += ["-cpu", "max", "-smp", "2", "-accel", "kvm" if kvm else "tcg,thread=multi"]
     for number, port in enumerate(spec.ports):
         # QEMU listens and the DUT connects, as with virtio-user's ``server=1``.
         device = f"virtio-net-pci,netdev=net{number},mac={port.mac},addr={_slot(number)}"
@@ -229,8 +231,7 @@ class GuestVnf(Vnf):
         self._shared = self._directory / "shared"
         self._shared.mkdir(parents=True)
         (self._shared / "devices").write_text("".join(f"{device}\n" for device in devices(spec)), encoding="ascii")
-        command = b"".join(part.encode() + b"\0" for part in command_of_testpmd(spec))
-        (self._shared / "command").write_bytes(command)
+        (self._shared / "command").write_bytes(nul_separated(command_of_testpmd(spec)))
         self._cpus = cpus
         self._monitor = self._directory / "monitor"
         self._console_file = self._directory / "console"

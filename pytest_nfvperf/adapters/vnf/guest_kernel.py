@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import lzma
+import os
 import platform
 import shutil
 import struct
@@ -254,6 +255,24 @@ def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
     # remap: the root spans file systems whose inode numbers collide
     backend = f"local,id={tag},path={escaped},security_model=none,readonly={access},multidevs=remap"
     return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def boot_arguments(kernel: Kernel, initramfs: Path, line: str, shared: Path, console: Path) -> list[str]:
+    """QEMU's arguments that all guests have: no devices but ours, a kernel with its command line, and shared folders.
+
+    The first serial port is the file ``console``.
+    """
+    arguments = ["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot"]
+    arguments += ["-serial", f"file:{console}", "-device", "virtio-rng-pci"]
+    arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", line]
+    arguments += shared_folder("root", Path("/"), readonly=True)
+    arguments += shared_folder("modules", kernel.modules, readonly=True)
+    return [*arguments, *shared_folder("shared", shared.resolve(), readonly=False)]
+
+
+def nul_separated(words: Iterable[str | os.PathLike[str]]) -> bytes:
+    """Words as the scripts in a guest read them."""
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path:

@@ -28,19 +28,12 @@ from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.traffic_file import packet_of
 from pytest_nfvperf.features.trex.stl_library import (
     LIBRARIES,
+    Ignored,
+    Refused,
     STLError,
-    STLFlowLatencyStats,
     STLProfile,
     STLStream,
-    STLTaggedPktGroup,
-    STLTXMultiBurst,
-    STLTXSingleBurst,
-    STLVmFixChecksumHw,
-    STLVmFixIcmpv6,
-    STLVmFixIpv4,
     STLVmFlowVar,
-    STLVmFlowVarRepeatableRandom,
-    STLVmTrimPktSize,
     STLVmTupleGen,
     STLVmWrFlowVar,
     STLVmWrMaskFlowVar,
@@ -278,14 +271,12 @@ def kept(stream: STLStream, number: int) -> dict[str, Any]:
 
 def _kept(stream: STLStream) -> dict[str, Any]:
     for what, is_so in (
-        ("sends a burst (STLTXSingleBurst)", isinstance(stream.mode, STLTXSingleBurst)),
-        ("sends bursts (STLTXMultiBurst)", isinstance(stream.mode, STLTXMultiBurst)),
+        (getattr(stream.mode, "why", ""), isinstance(stream.mode, Refused)),
         ("starts after another stream (self_start=False)", not stream.self_start),
         (f"is followed by another one (next={stream.next!r})", stream.next is not None),
         ("sends nothing (dummy_stream)", stream.dummy_stream),
         ("starts paused (start_paused)", stream.start_paused),
-        ("has its own rate to sample latency (STLFlowLatencyStats)", type(stream.flow_stats) is STLFlowLatencyStats),
-        ("is of a tagged packet group (STLTaggedPktGroup)", type(stream.flow_stats) is STLTaggedPktGroup),
+        (getattr(stream.flow_stats, "why", ""), isinstance(stream.flow_stats, Refused)),
     ):
         if is_so:
             raise NotKeptError(f"{what}, which cannot be kept: a traffic sends all of its streams at a constant rate")
@@ -357,13 +348,8 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
     randoms = sum(isinstance(each, STLVmFlowVar) and each.op == "random" for each in commands)
     for command in commands:
         match command:
-            case STLVmTrimPktSize():
-                raise NotKeptError(f"varies its size with {command.fv_name!r} (STLVmTrimPktSize): give an IMIX instead")
-            case STLVmFlowVarRepeatableRandom():
-                raise NotKeptError(
-                    f"has a repeatable random variable {command.name!r}: write STLVmFlowVar(op='random'), which "
-                    "repeats nothing here"
-                )
+            case Refused():
+                raise NotKeptError(command.why)
             case STLVmTupleGen():
                 counters |= _of_tuple(command)
             case STLVmFlowVar():
@@ -373,7 +359,7 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
                 if command.fv_name not in counters:
                     raise NotKeptError(f"writes {command.fv_name!r}, a variable that it does not have")
                 _write(command, counters[command.fv_name], made)
-            case STLVmFixIpv4() | STLVmFixChecksumHw() | STLVmFixIcmpv6():
+            case Ignored():
                 pass
             case _:
                 raise NotKeptError(f"has the command {type(command).__name__}, which is not known here")

@@ -28,8 +28,47 @@ class STLError(Exception):
 # What profiles build: TRex's names, their arguments and defaults, and nothing else.
 
 
+class Ignored:
+    """What is so here in any case: all checksums are right, and each stream is counted."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+
+class Refused:
+    """What a traffic cannot do, taken with any arguments. ``why``: what a stream does with it, for the user."""
+
+    why = ""
+
+    def __init__(self, name: Any = None, *_: Any, **__: Any) -> None:
+        self.why = self.why.format(name)
+
+
+class STLTXSingleBurst(Refused):
+    why = "sends a burst (STLTXSingleBurst)"
+
+
+class STLTXMultiBurst(Refused):
+    why = "sends bursts (STLTXMultiBurst)"
+
+
+class STLFlowLatencyStats(Refused):
+    why = "has its own rate to sample latency (STLFlowLatencyStats)"
+
+
+class STLTaggedPktGroup(Refused):
+    why = "is of a tagged packet group (STLTaggedPktGroup)"
+
+
+class STLVmTrimPktSize(Refused):
+    why = "varies its size with {!r} (STLVmTrimPktSize): give an IMIX instead"
+
+
+class STLVmFlowVarRepeatableRandom(Refused):
+    why = "has a repeatable random variable {!r}: write STLVmFlowVar(op='random'), which repeats nothing here"
+
+
 @dataclass
-class STLTXMode:
+class STLTXCont:
     pps: Any = None
     bps_L1: Any = None  # noqa: N815 - TRex's own, as all names here
     bps_L2: Any = None  # noqa: N815
@@ -42,40 +81,6 @@ class STLTXMode:
         ((self.unit, self.rate),) = rates.items()
         if not isinstance(self.rate, (int, float)) or self.rate <= 0:
             raise STLError(f"gives a rate of {self.rate!r} {self.unit}, which is none")
-
-
-class STLTXCont(STLTXMode):
-    pass
-
-
-@dataclass(kw_only=True)
-class STLTXSingleBurst(STLTXMode):
-    total_pkts: int = 1
-
-
-@dataclass(kw_only=True)
-class STLTXMultiBurst(STLTXMode):
-    pkts_per_burst: int = 1
-    ibg: float = 0.0
-    count: int = 1
-
-
-@dataclass
-class STLFlowStats:
-    """Counts a stream, as we count each class of a mix."""
-
-    pg_id: int
-    vxlan: bool = False
-    ieee_1588: bool = False
-
-
-class STLFlowLatencyStats(STLFlowStats):
-    pass
-
-
-@dataclass
-class STLTaggedPktGroup:
-    tpgid: int
 
 
 def number_of(value: Any) -> int:
@@ -117,11 +122,6 @@ class STLVmFlowVar:
             )
 
 
-class STLVmFlowVarRepeatableRandom:
-    def __init__(self, name: str, *_: Any, **__: Any) -> None:
-        self.name = name
-
-
 @dataclass
 class STLVmTupleGen:
     name: str
@@ -159,33 +159,8 @@ class STLVmWrMaskFlowVar:
         self.cast, self.add_val = self.pkt_cast_size, self.add_value
 
 
-@dataclass
-class STLVmFixIpv4:
-    """All checksums are right here, also those that a profile does not fix."""
-
-    offset: Any
-
-
-@dataclass
-class STLVmFixChecksumHw:
-    l3_offset: Any
-    l4_offset: Any
-    l4_type: Any
-
-
-@dataclass
-class STLVmFixIcmpv6:
-    l3_offset: Any
-    l4_offset: Any
-
-
 class CTRexVmInsFixHwCs:
     L4_TYPE_UDP, L4_TYPE_TCP, L4_TYPE_IP = 11, 13, 17
-
-
-@dataclass
-class STLVmTrimPktSize:
-    fv_name: str
 
 
 @dataclass
@@ -232,14 +207,10 @@ class STLVM(STLScVmRaw):
     def trim(self, fv_name: str) -> None:
         self.add_cmd(STLVmTrimPktSize(fv_name))
 
-    def fix_chksum(self, offset: Any = "IP") -> None:
-        self.add_cmd(STLVmFixIpv4(offset))
+    def fix_chksum(self, *_: Any, **__: Any) -> None:
+        """Nothing is to be done."""
 
-    def fix_chksum_hw(self, l3_offset: Any, l4_offset: Any, l4_type: Any) -> None:
-        self.add_cmd(STLVmFixChecksumHw(l3_offset, l4_offset, l4_type))
-
-    def fix_chksum_icmpv6(self, l3_offset: Any, l4_offset: Any) -> None:
-        self.add_cmd(STLVmFixIcmpv6(l3_offset, l4_offset))
+    fix_chksum_hw = fix_chksum_icmpv6 = fix_chksum
 
 
 @dataclass
@@ -308,21 +279,24 @@ class STLProfile:
         raise STLError("sends a capture (STLProfile.load_pcap): send that by Traffic.from_pcap() instead")
 
 
-def STLIPRange(src: Any = None, dst: Any = None, fix_chksum: bool = True) -> list[Any]:  # noqa: N802
+def STLIPRange(src: Any = None, dst: Any = None, *_: Any, **__: Any) -> list[Any]:  # noqa: N802
     made: list[Any] = []
     for name, given in (("src", src), ("dst", dst)):
         if given:
             made.append(STLVmFlowVar(name, None, given["start"], given["end"], 4, given["step"]))
             made.append(STLVmWrFlowVar(name, f"IP.{name}"))
-    return made + [STLVmFixIpv4("IP")] * fix_chksum
+    return made
 
 
 _KNOWN: tuple[Any, ...] = (
-    *(STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLTaggedPktGroup),
+    *(STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowLatencyStats, STLTaggedPktGroup),
     *(STLVmFlowVar, STLVmFlowVarRepeatableRandom, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, STLVmTrimPktSize),
-    *(STLVmFixIpv4, STLVmFixChecksumHw, STLVmFixIcmpv6, CTRexVmInsFixHwCs, STLScVmRaw, STLVM, STLIPRange),
+    *(CTRexVmInsFixHwCs, STLScVmRaw, STLVM, STLIPRange),
     *(STLPktBuilder, STLStream, STLProfile, STLError),
 )
+
+
+_IGNORED = ("STLFlowStats", "STLVmFixIpv4", "STLVmFixChecksumHw", "STLVmFixIcmpv6")
 
 
 def library() -> ModuleType:
@@ -332,7 +306,8 @@ def library() -> ModuleType:
     api = ModuleType(LIBRARIES[0], "Stands in for TRex's client library.")
     names = {name: value for name, value in vars(scapy.all).items() if not name.startswith("_")}
     names |= {name: importlib.import_module(name) for name in _MODULES}
-    names |= {each.__name__: each for each in _KNOWN}
+    names |= {known.__name__: known for known in _KNOWN}
+    names |= dict.fromkeys(_IGNORED, Ignored)
     names |= {"STLVmFlowVarRepetableRandom": STLVmFlowVarRepeatableRandom}
     names |= {"STLStreamDstMAC_CFG_FILE": 0, "STLStreamDstMAC_PKT": 1, "STLStreamDstMAC_ARP": 2}
     vars(api).update(names)

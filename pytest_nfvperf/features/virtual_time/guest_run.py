@@ -28,7 +28,16 @@ from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
 from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
-from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initramfs, need, prepare_kernel, shared_folder
+from pytest_nfvperf.adapters.vnf.guest_kernel import (
+    QEMU,
+    Kernel,
+    boot_arguments,
+    build_initramfs,
+    need,
+    nul_separated,
+    prepare_kernel,
+    shared_folder,
+)
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.plugin.options import read_options
@@ -125,30 +134,15 @@ DPDK and the generator; QEMU uses only as much of the host's memory as the guest
 
 
 def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Path, console: Path) -> list[str]:
-    arguments = [*machine.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"]
-    arguments += [
-        "-nic",
-        "none",
-        "-machine",
-        "q35",
-        "-cpu",
-        _CPU,
-        "-m",
-        str(machine.memory_mib),
-        "-smp",
-        str(machine.cpus),
-    ]
+    line = _kernel_command_line(machine)
+    arguments = [*machine.qemu, *boot_arguments(kernel, initramfs, line, shared, console), "-machine", "q35"]
+    arguments += ["-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
     if machine.time is GuestTime.VIRTUAL:
         # Not aligned to the host's clock: while the guest works, only instructions make time pass.
         sleep = "off" if machine.skips_idle else "on"
         arguments += ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep={sleep}"]
     else:
         arguments += ["-accel", "tcg,thread=multi"]
-    arguments += ["-no-reboot", "-serial", f"file:{console}", "-device", "virtio-rng-pci"]
-    arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", _kernel_command_line(machine)]
-    arguments += shared_folder("root", Path("/"), readonly=True)
-    arguments += shared_folder("modules", kernel.modules, readonly=True)
-    arguments += shared_folder("shared", shared.resolve(), readonly=False)
     for number, path in enumerate(machine.writable):
         arguments += shared_folder(f"writable{number}", path.resolve(), readonly=False)
     return [*arguments, *machine.hardware]
@@ -260,11 +254,10 @@ class _Guest:
         self._console = directory / "console"
         for name in _SHARED_FILES:
             (shared / name).unlink(missing_ok=True)
-        (shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
+        (shared / "command").write_bytes(nul_separated(self._command))
         (shared / "modules").write_text("".join(f"{name}\n" for name in machine.modules), encoding="ascii")
         (shared / "vfio").write_text("".join(f"{address}\n" for address in machine.vfio), encoding="ascii")
-        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in machine.writable)
-        (shared / "writable").write_bytes(writable)
+        (shared / "writable").write_bytes(nul_separated(path.resolve() for path in machine.writable))
         for name in ("stdout", "stderr"):
             (shared / name).touch()
         self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]

@@ -327,10 +327,6 @@ class EmbeddedGenerator(Generator):
     def forward(self) -> None:
         self._command("forward", _COMMAND_DEADLINE_S, action="start")
 
-    def stop_forwarding(self) -> Mapping[str, Any]:
-        ports: Mapping[str, Any] = self._command("forward", _COMMAND_DEADLINE_S, action="stop")["ports"]
-        return ports
-
     def close(self) -> None:
         closed, self._closed = self._closed, True
         self._engine.close()
