@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.bird import BirdControl, BirdSpeaker
 from pytest_nfvperf.features.routing.daemons import is_stopped
 from pytest_nfvperf.features.routing.frr import FrrSpeaker, Vty
-from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
+from pytest_nfvperf.features.routing.lab_speakers import lab_speaker
 from pytest_nfvperf.features.routing.model import BfdTimers
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
@@ -87,7 +87,7 @@ def journal() -> Iterator[Journal]:
 
 
 def test_sessions_are_seen_as_the_daemons_tell_them(lab: Lab, journal: Journal) -> None:
-    dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
+    dut, tester = lab_speaker(journal, lab.frr_spec), lab_speaker(journal, lab.bird_spec)
     assert (dut.config.asn, dut.config.router_id, tester.config.asn) == (64999, HERE, 65000)
     assert [(one.address, one.asn) for one in dut.config.neighbors] == [(THERE, 65000)]
     assert [(one.address, one.asn) for one in tester.config.neighbors] == [(HERE, 64999)]
@@ -104,7 +104,7 @@ def test_sessions_are_seen_as_the_daemons_tell_them(lab: Lab, journal: Journal) 
 
 def test_what_they_announce_for_us_is_taken_back(lab: Lab, journal: Journal) -> None:
     before = lab.configurations()
-    dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
+    dut, tester = lab_speaker(journal, lab.frr_spec), lab_speaker(journal, lab.bird_spec)
     dut.announce([OWN_NAMESPACE])
     dut.announce([OWN_NAMESPACE])
     lab.bird.await_session(HERE, lambda seen: seen.received == 2, "theirs and ours", 5)
@@ -123,7 +123,7 @@ def test_what_they_announce_for_us_is_taken_back(lab: Lab, journal: Journal) -> 
 
 
 def test_what_is_theirs_is_refused(lab: Lab, journal: Journal) -> None:
-    dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
+    dut, tester = lab_speaker(journal, lab.frr_spec), lab_speaker(journal, lab.bird_spec)
     with pytest.raises(ConfigError, match=r"speaker 'dut' has 'ip route 203\.0\.113\.0/24 blackhole' in its own"):
         dut.announce([THEIRS])
     with pytest.raises(ConfigError, match=r"'tester' cannot announce 203.*'announces: \{203\.0\.113\.0/24: PROTO"):
@@ -136,26 +136,26 @@ def test_what_is_theirs_is_refused(lab: Lab, journal: Journal) -> None:
         speaker.close()
     unknown = LabSpeaker("tester", "bird", lab.bird_spec.socket, ((OWN_NAMESPACE, "clients"),))
     with pytest.raises(ConfigError, match=r"'tester' has no static protocol 'clients' with 192.*; it has: own_ipv4"):
-        LabBgpSpeaker(journal, unknown)
+        lab_speaker(journal, unknown)
 
 
 def test_nobody_there(journal: Journal, tmp_path: Path) -> None:
     with pytest.raises(TestbedError, match=r"no bgpd listens on .*/bgpd\.vty: No such file.*'dut' of the testbed file"):
-        LabBgpSpeaker(journal, LabSpeaker("dut", "frr", str(tmp_path)))
+        lab_speaker(journal, LabSpeaker("dut", "frr", str(tmp_path)))
     with pytest.raises(TestbedError, match=r"no bird listens on .*/b\.ctl: No such file.*'tester' of the testbed file"):
-        LabBgpSpeaker(journal, LabSpeaker("tester", "bird", str(tmp_path / "b.ctl")))
+        lab_speaker(journal, LabSpeaker("tester", "bird", str(tmp_path / "b.ctl")))
 
 
 KILLED = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
+from pytest_nfvperf.features.routing.lab_speakers import lab_speaker
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]
 journal = open_journal(Path(base))
-for speaker in (LabBgpSpeaker(journal, LabSpeaker("dut", "frr", frr)),
-                LabBgpSpeaker(journal, LabSpeaker("tester", "bird", bird, ((prefix, "own_lab"),)))):
+for speaker in (lab_speaker(journal, LabSpeaker("dut", "frr", frr)),
+                lab_speaker(journal, LabSpeaker("tester", "bird", bird, ((prefix, "own_lab"),)))):
     speaker.announce([prefix])
 print("announced", flush=True)
 time.sleep(60)
@@ -183,7 +183,7 @@ def test_kill_minus_9_leaves_them_as_they_were(lab: Lab) -> None:
 
 def test_a_daemon_that_is_stopped_or_dies(lab: Lab, journal: Journal) -> None:
     """Last: the module's daemons are not put back."""
-    tester = LabBgpSpeaker(journal, lab.bird_spec)
+    tester = lab_speaker(journal, lab.bird_spec)
     tester.announce([OWN_NAMESPACE])
     pid = tester.pids()["bird"]
     os.kill(pid, signal.SIGSTOP)

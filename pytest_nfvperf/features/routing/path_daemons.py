@@ -18,7 +18,7 @@ from pytest_nfvperf.features.routing import frr as frr_speaker
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.daemons import executable
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
-from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
+from pytest_nfvperf.features.routing.lab_speakers import lab_speaker
 from pytest_nfvperf.features.routing.model import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
 from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpPath, BgpSpeaker
 from pytest_nfvperf.features.routing.route_agent import KnownHops, RouteAgent, StepWatch, UpdateWatch
@@ -139,4 +139,4 @@ class LocalBgp(BgpDaemons):
         )
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
-        return LabBgpSpeaker(self._journal(), spec)
+        return lab_speaker(self._journal(), spec)
