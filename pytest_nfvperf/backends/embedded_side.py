@@ -9,14 +9,14 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, measure_ceiling
-from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions, start_generator
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.host.nic_binding import check_dpdk_device
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free
-from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, boot_id, note_process
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, boot_id
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, GeneratorSide, ReservedMachine, digest
 from pytest_nfvperf.measure.cpu_placement import Placement, read_round_trips
@@ -106,7 +106,7 @@ class EmbeddedSide(GeneratorSide):
 
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
         testbed, journal = self._testbed, machine.journal
-        options = self._options(machine)
+        options = self._options()
         if machine.shared:
             options = replace(options, nice=0)
         if machine.recording is None:
@@ -114,17 +114,8 @@ class EmbeddedSide(GeneratorSide):
         else:  # what is played later must be judged by the recording alone
             options = replace(options, start=recording(options.start, "embedded", machine.recording))
         self.borrow(journal)
-        entry = journal.note(Kind.PROCESS, build.PROGRAM)
-        return EmbeddedGenerator(
-            build.find(),
-            cpus=testbed.cpus.generator,
-            control_cpus=testbed.cpus.housekeeping,
-            run_dir=journal.directory,
-            file_prefix=f"nfv-{journal.tag}-gen{beside}",
-            hugepages_mib=min(self._hugepages_mib, COMPANION_MIB) if beside else self._hugepages_mib,
-            options=options,
-            on_spawn=lambda pid: note_process(journal, entry, pid),
-        )
+        mib = min(self._hugepages_mib, COMPANION_MIB) if beside else self._hugepages_mib
+        return start_generator(journal, build.find(), f"gen{beside}", testbed.cpus, mib, options)
 
     def borrow(self, journal: Journal) -> None:
         """Take a lab's kernel interfaces: up, and without other traffic. Those taken before stay taken."""
@@ -158,10 +149,9 @@ class EmbeddedSide(GeneratorSide):
     def _hugepages_mib(self) -> int:
         return HUGEPAGES_MIB if self._testbed.hugepages_mib else 0
 
-    def _options(self, machine: ReservedMachine) -> EngineOptions:
-        env = {TAG_VARIABLE: machine.journal.tag}
+    def _options(self) -> EngineOptions:
         pci = tuple(pci_address(device) for device in self._testbed.generator.devices if is_pci(device))
-        options = EngineOptions(pci=pci, env=env, witness_cpus=self.polling_cpus())
+        options = EngineOptions(pci=pci, witness_cpus=self.polling_cpus())
         if not self._testbed.cpus.shared:
             return options
         # Skipped frames are still reported, and subtracted from the load. To sample a soak twice a second takes 6 % of
@@ -179,7 +169,8 @@ class EmbeddedSide(GeneratorSide):
             disturbed.append(placement.slow or (trip is not None and placement.is_far(trip)))
 
         looping = loop_cpu(cpus, read_cpus())
-        options = replace(self._options(machine), kept_speed=_core_speeds(machine))
+        env = {TAG_VARIABLE: machine.journal.tag}
+        options = replace(self._options(), env=env, kept_speed=_core_speeds(machine))
         if looping in cpus.housekeeping:  # beside the loop's priority, this process would get 3 % of its CPU
             options = replace(options, nice=0)
         fps = measure_ceiling(

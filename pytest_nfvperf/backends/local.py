@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, check_iperf3, find_iperf3
-from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine, watch_datagrams
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
@@ -25,7 +25,6 @@ from pytest_nfvperf.adapters.host.nic_binding import check_dpdk_device, check_ni
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, is_virtual
 from pytest_nfvperf.adapters.machine.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
-from pytest_nfvperf.adapters.net.datagrams import watch_datagrams
 from pytest_nfvperf.adapters.net.linux_bridge import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.ovs.installation import MEMORY_MIB, lacks, locate

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,7 +128,7 @@ links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
 """
 
 
-def unpacked_qemu(cache: Path | None = None) -> dict[str, Any]:
+def unpacked_qemu() -> dict[str, Any]:
     """Debian 13's QEMU, as fields of GuestMachine: from the cache, or fetched by apt and unpacked, not installed.
 
     Its own dynamic loader runs it, so it needs none of this machine's libraries.
@@ -137,7 +137,7 @@ def unpacked_qemu(cache: Path | None = None) -> dict[str, Any]:
         ConfigError: apt knows no archive of Debian.
         TestbedError: it cannot be downloaded or unpacked.
     """
-    cache = cache or default_cache_dir() / "qemu"
+    cache = default_cache_dir() / "qemu"
     root = cache / _QEMU_RELEASE
     if not root.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
@@ -168,19 +168,17 @@ def run_in_lab(
     *,
     deadline_s: float = _DEADLINE_S,
     stream: TextIO | None = None,
-    variables: Mapping[str, str] | None = None,
 ) -> GuestRun:
     """Boot the guest and run a command in it, in this directory; as ``run_in_guest``, with the same errors.
 
-    ``shared`` gets the testbed file. ``variables``: of the command's environment, besides ours. Builds the generator
-    for the guest's CPU unless that has been done.
+    ``shared`` gets the testbed file. Builds the generator for the guest's CPU unless that has been done.
     """
     build(portable=True)
     (shared / TESTBED).write_text(nics.testbed(), encoding="utf-8")
     for left in (*shared.glob(f"*{_REQUEST}"), *shared.glob(f"*{_ANSWER}")):
         left.unlink()
     path = f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(variables or {})
+    given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     words = [f"{name}={value}" for name, value in {**given, "PATH": path, "PYTHONUNBUFFERED": "1"}.items()]
     with tempfile.TemporaryDirectory(dir=journal.directory) as sockets:
         return run_in_guest(

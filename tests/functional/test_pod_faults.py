@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
-from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine
-from pytest_nfvperf.adapters.net.datagrams import watch_datagrams
+from pytest_nfvperf.adapters.generators.program_pairs import Iperf2Engine, SockperfEngine, watch_datagrams
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from pytest_nfvperf.adapters.host import cpu_account as cpu_waits
-from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
+from pytest_nfvperf.adapters.host.cpu_account import cpu_waits, longest_wait
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing import paths as subject
 from pytest_nfvperf.features.routing.paths import judged_wait
@@ -18,26 +17,12 @@ from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveE
 SPIN = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
 
 
-class Waited:
-    """Daemons that waited for so many seconds."""
-
-    seconds = 0.0
-
-    def __init__(self, pids: object) -> None:
-        del pids
-
-    def longest(self, pids: object) -> tuple[str, float]:
-        del pids
-        return "bgpd", self.seconds
-
-
 @pytest.fixture
 def missed(monkeypatch: pytest.MonkeyPatch):
     """A deadline of a tenth of a second that passes while the daemons waited for so long."""
-    monkeypatch.setattr(subject, "CpuWaits", Waited)
 
     def miss(waited_s: float) -> None:
-        monkeypatch.setattr(Waited, "seconds", waited_s)
+        monkeypatch.setattr(subject, "longest_wait", lambda before, now: ("bgpd", waited_s))
         with judged_wait(lambda: {"bgpd": os.getpid()}):
             try:
                 wait_until(lambda: None, "Established", 0.1, last_seen=lambda: "Active")
@@ -71,14 +56,13 @@ def test_a_process_that_shares_its_cpu_is_seen_to_wait() -> None:
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2)]
     try:
         pids = {f"process {number}": process.pid for number, process in enumerate(spinning)}
-        waits = CpuWaits(pids)
-        wait_until(lambda: waits.longest(pids)[1] > 0.1, "one of two to wait for 0.1 s", 10)
+        before = cpu_waits(pids)
+        wait_until(lambda: longest_wait(before, cpu_waits(pids))[1] > 0.1, "one of two to wait for 0.1 s", 10)
     finally:
         for process in spinning:
             process.kill()
             process.wait()
 
 
-def test_nobody_waits_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_waits, "_waits", lambda pids: iter(()))  # no process, and a kernel that tells of no CPU
-    assert CpuWaits({}).longest({}) == ("nobody", 0.0)
+def test_nobody_waits_in_a_plan() -> None:
+    assert longest_wait({}, {}) == ("nobody", 0.0)  # no process, and a kernel that tells of no CPU

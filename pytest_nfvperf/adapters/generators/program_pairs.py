@@ -1,4 +1,4 @@
-"""Programs in pairs, a client in one namespace and a server in another: iperf 2 for connects, sockperf for requests."""
+"""A client in one namespace and a server in another: iperf 2 for connects, our own datagrams, sockperf for requests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,17 @@ from pathlib import Path
 from pytest_nfvperf.adapters.generators.end_counters import free_port, listening_ports, read_end
 from pytest_nfvperf.adapters.net.threads import inside_netns, namespace_id
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import ManagedProcess, completed, describe_exit, spawn, wait_until
+from pytest_nfvperf.adapters.process.process import (
+    ManagedProcess,
+    completed,
+    describe_exit,
+    spawn,
+    wait_until,
+    wall_offset_ns,
+)
 from pytest_nfvperf.adapters.process.programs import not_installed
-from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
-from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, RequestResult, RequestSpec
+from pytest_nfvperf.model.errors import DeadlineError, GeneratorError, TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, Datagram, RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.ports.streams import StreamEnd
 
@@ -222,17 +229,13 @@ class _ClockSteps:
     """Whether somebody set the wall clock since this object was made."""
 
     def __init__(self) -> None:
-        self._began_ns, self._before_ns = time.monotonic_ns(), _wall_offset_ns()
+        self._began_ns, self._before_ns = time.monotonic_ns(), wall_offset_ns()
 
     def by_s(self) -> float:
         """Seconds by which it was set; 0 if it was not."""
-        stepped_s = (_wall_offset_ns() - self._before_ns) / 1e9
+        stepped_s = (wall_offset_ns() - self._before_ns) / 1e9
         slewed_s = _SLEWED_S + _SLEWED_SHARE * (time.monotonic_ns() - self._began_ns) / 1e9
         return stepped_s if abs(stepped_s) > slewed_s else 0.0
-
-
-def _wall_offset_ns() -> int:
-    return time.time_ns() - time.monotonic_ns()
 
 
 def _overflows(server: StreamEnd) -> int | None:
@@ -334,6 +337,88 @@ def _listening_socket(end: StreamEnd) -> socket.socket:
     made.listen(_BACKLOG)
     made.settimeout(_ACCEPT_LOOK_S)
     return made
+
+
+# Datagrams at a steady pace, by two threads of this process.
+#
+# They show when two namespaces reach each other, to about a millisecond. They are no load and measure no figure.
+
+_INTERVAL_NS = 1_000_000
+_SEND_TIME = struct.Struct("=q")
+_ARRIVAL_S = 0.1
+
+
+@contextmanager
+def watch_datagrams(client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
+    """A ports.streams.WatchPath."""
+    with _datagram_socket(server) as receiver, _datagram_socket(client) as sender:
+        receiver.settimeout(_ARRIVAL_S)
+        with _explained(client, address := receiver.getsockname()):
+            sender.connect(address)
+        watch = _Watch(sender, receiver)
+        threads = [threading.Thread(target=work, daemon=True) for work in (watch.send, watch.receive)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield watch
+        finally:
+            watch.stop.set()
+            for thread in threads:
+                thread.join()
+
+
+class _Watch:
+    """The work of the two threads, and the datagrams that arrived."""
+
+    interval_ns = _INTERVAL_NS
+
+    def __init__(self, sender: socket.socket, receiver: socket.socket) -> None:
+        self._sender, self._receiver = sender, receiver
+        self.stop = threading.Event()
+        self._arrived: list[Datagram] = []
+        self.sent = 0
+
+    def arrived(self) -> Sequence[Datagram]:
+        return tuple(self._arrived)
+
+    def await_one(self, deadline_s: float) -> bool:
+        now = time.monotonic_ns()
+        try:
+            wait_until(lambda: bool(self._arrived) and self._arrived[-1].sent_ns > now, "a datagram", deadline_s)
+        except DeadlineError:
+            return False
+        return True
+
+    def send(self) -> None:
+        while not self.stop.wait(_INTERVAL_NS / 1e9):
+            with suppress(OSError):  # the other namespace is unreachable now, which this watch shows
+                self._sender.send(_SEND_TIME.pack(time.monotonic_ns()))
+            self.sent += 1
+
+    def receive(self) -> None:
+        while not self.stop.is_set():
+            with suppress(TimeoutError):
+                (sent_ns,) = _SEND_TIME.unpack(self._receiver.recv(_SEND_TIME.size))
+                self._arrived.append(Datagram(sent_ns, time.monotonic_ns()))
+
+
+@contextmanager
+def _datagram_socket(end: StreamEnd) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in end.address else socket.AF_INET
+    with inside_netns(end.namespace, partial(socket.socket, family, socket.SOCK_DGRAM)) as bound:
+        with _explained(end, address := (end.address, 0)):
+            bound.bind(address)
+        yield bound
+
+
+@contextmanager
+def _explained(end: StreamEnd, address: tuple[object, ...]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TestbedError(
+            f"no datagrams to {address[0]}: {error.strerror}, seen from {end.address} in namespace {end.namespace}"
+        ) from error
 
 
 # sockperf: a server and a client, a process each (sockperf(3), ping-pong and under-load).

@@ -159,37 +159,31 @@ def _ran_ns(schedstat: int) -> int:
     return int(os.pread(schedstat, 100, 0).split()[0])
 
 
-class CpuWaits:
-    """How long processes that were ready to run waited for a CPU, from the creation of this object on.
-
-    ``pids``: of processes, by a name for messages.
-    """
-
-    def __init__(self, pids: Mapping[str, int]) -> None:
-        self._before = dict(_waits(pids))
-
-    def longest(self, pids: Mapping[str, int]) -> tuple[str, float]:
-        """The thread that waited longest, and its wait in seconds. A thread that is new counts as a whole."""
-        waited = {key: ns - self._before.get(key, 0) for key, ns in _waits(pids)}
-        if not waited:
-            return "nobody", 0.0
-        (who, _), ns = max(waited.items(), key=lambda each: each[1])
-        return who, ns / 1e9
+Waits = dict[tuple[str, int], int]
+"""Wait time in ns of each thread, and of each CPU that the host took away, by (name, number)."""
 
 
-def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
-    """Wait time in ns of each thread, and of each CPU that the host took away, by (name, number)."""
+def longest_wait(before: Waits, now: Waits) -> tuple[str, float]:
+    """The thread that waited longest in between, and its wait in seconds. A thread that is new counts as a whole."""
+    waited = {key: ns - before.get(key, 0) for key, ns in now.items()}
+    if not waited:
+        return "nobody", 0.0
+    (who, _), ns = max(waited.items(), key=lambda wait: wait[1])
+    return who, ns / 1e9
+
+
+def cpu_waits(pids: Mapping[str, int]) -> Waits:
+    """How long processes that were ready to run have waited for a CPU so far. ``pids``: by a name for messages."""
+    waits: Waits = {}
     for name, pid in pids.items():
         for task in Path(f"/proc/{pid}/task").glob("*"):
-            try:
-                delay_ns = read_schedstat(task).waited_ns
-            except OSError:
-                continue  # the thread ended, or this kernel does not count waits
-            yield (name, int(task.name)), delay_ns
+            with suppress(OSError):  # the thread ended, or this kernel does not count waits
+                waits[name, int(task.name)] = read_schedstat(task).waited_ns
     for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         fields = line.split()
         if fields[0].startswith("cpu") and fields[0] != "cpu" and len(fields) > _STEAL + 1:
-            yield (f"whoever ran on CPU {fields[0][3:]}", -1), int(fields[_STEAL + 1]) * _TICK_NS
+            waits[f"whoever ran on CPU {fields[0][3:]}", -1] = int(fields[_STEAL + 1]) * _TICK_NS
+    return waits
 
 
 @dataclass(frozen=True, slots=True)

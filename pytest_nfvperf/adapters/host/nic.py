@@ -105,7 +105,7 @@ def pci_address(device: str, sysfs: Path = _SYS) -> str:
     return link.resolve().name
 
 
-def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> NicFacts:
+def read_nic(port: DutPort, sysfs: Path = _SYS) -> NicFacts:
     """The NIC of a testbed's port in the current namespace, before a run takes it.
 
     Of a VF that is not made yet, the PF tells the model.
@@ -119,7 +119,7 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
     driver = (device / "driver").resolve().name if (device / "driver").exists() else None
     node = read_fact(device / "numa_node")
     return NicFacts(
-        model=port.model or _model(device, pci_ids) or by_ethtool.get("driver"),
+        model=port.model or _model(device) or by_ethtool.get("driver"),
         driver=driver or by_ethtool.get("driver"),
         dpdk_driver=_dpdk_driver(device) if driver in _HANDS_OVER else None,
         firmware=by_devlink.get("firmware") or by_ethtool.get("firmware") or None,
@@ -178,14 +178,14 @@ def _dpdk_driver(device: Path) -> str | None:
     return dpdk_driver(vendor, number) if vendor and number else None
 
 
-def _model(device: Path, pci_ids: Path) -> str | None:
+def _model(device: Path) -> str | None:
     named = vf_of(device.name)  # it has no folder yet; its number is four digits without 0x
     files = ("vendor", "device") if named is None else ("vendor", "sriov_vf_device")
     folder = device if named is None else device.with_name(named[0])
     vendor, number = (read_fact(folder / name) for name in files)
     if vendor is None or number is None:
         return None
-    database = pci_ids.read_text(encoding="utf-8", errors="replace") if pci_ids.is_file() else ""
+    database = _PCI_IDS.read_text(encoding="utf-8", errors="replace") if _PCI_IDS.is_file() else ""
     return pci_name(database, vendor, number) or f"{vendor.removeprefix('0x')}:{number.removeprefix('0x')}"
 
 

@@ -177,11 +177,11 @@ def why_not_for_dpdk(
     return None if device.vfio_noiommu else _lacks_for_vfio(device, planned, sysfs, proc)
 
 
-def bind_commands(device: PciDevice, sysfs: Path = SYSFS, driver: str = VFIO) -> str:
-    """The shell's commands that bind a device to a driver, until the next boot."""
-    folder, loaded = sysfs / "bus/pci/devices" / device.address, sysfs / "bus/pci/drivers" / driver
-    commands = [] if loaded.exists() else [f"modprobe {driver}"]
-    commands += [f"echo {driver} > {folder}/driver_override"]
+def bind_commands(device: PciDevice, sysfs: Path = SYSFS) -> str:
+    """The shell's commands that bind a device to vfio-pci, until the next boot."""
+    folder, loaded = sysfs / "bus/pci/devices" / device.address, sysfs / "bus/pci/drivers" / VFIO
+    commands = [] if loaded.exists() else [f"modprobe {VFIO}"]
+    commands += [f"echo {VFIO} > {folder}/driver_override"]
     commands += [f"echo {device.address} > {folder}/driver/unbind"] if device.driver else []
     return "; ".join([*commands, f"echo {device.address} > {sysfs}/bus/pci/drivers_probe"])
 

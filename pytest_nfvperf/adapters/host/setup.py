@@ -15,9 +15,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import HostChange, plan, reserve
@@ -37,28 +36,12 @@ SETUP_USES = (Use.RUN, Use.TESTS)
 """What `make setup` installs for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """A distribution that the package names are known for.
-
-    Attributes:
-        id: as in programs.py: "debian 12".
-        tried: the set-up and the tests were run there by us (.ci/fresh).
-    """
-
-    name: str
-    id: str
-    tried: bool
-
-    def packages(self, *uses: Use) -> Mapping[str, str]:
-        return packages(uses, self.id)
-
-
-DISTRIBUTIONS = (
-    Distribution("Debian 12", DEBIAN_12, tried=True),
-    Distribution("Debian 13", DEBIAN_13, tried=True),
-    Distribution("Ubuntu 24.04 (with universe)", UBUNTU_24_04, tried=False),
-)
+DISTRIBUTIONS = {
+    DEBIAN_12: ("Debian 12", True),
+    DEBIAN_13: ("Debian 13", True),
+    UBUNTU_24_04: ("Ubuntu 24.04 (with universe)", False),
+}
+"""By its id in programs.py: each one's name, and whether we ran the set-up and the tests there (.ci/fresh)."""
 
 _INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 _POLICY = Path("/usr/sbin/policy-rc.d")
@@ -74,15 +57,14 @@ class SetupError(Exception):
     """The set-up cannot continue; says why, and what to do by hand."""
 
 
-def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
-    """The distribution that runs here; SetupError, with what to install, if its package names are not known."""
-    found = system(os_release)
-    for distribution in DISTRIBUTIONS:
-        if distribution.id == found:
-            return distribution
-    known = ", ".join(distribution.name for distribution in DISTRIBUTIONS)
+def read_distribution(os_release: Path = OS_RELEASE) -> tuple[str, bool]:
+    """As in DISTRIBUTIONS, of this machine; SetupError, with what to install, if its package names are not known."""
+    here = system(os_release)
+    if here in DISTRIBUTIONS:
+        return DISTRIBUTIONS[here]
+    names = ", ".join(name for name, _ in DISTRIBUTIONS.values())
     raise SetupError(
-        f"package names for {found or 'this system'} are not known (known: {known}); install what "
+        f"package names for {here or 'this system'} are not known (known: {names}); install what "
         f"corresponds to {', '.join(packages(SETUP_USES, DEBIAN_12))}, then run again with --no-packages"
     )
 
@@ -221,7 +203,8 @@ def apply(hugepages_mib: int | None = None, *, packages: bool = True, also: Sequ
 
 
 def _names(also: Sequence[Use]) -> list[str]:
-    return list(read_distribution().packages(*SETUP_USES, *also))
+    read_distribution()
+    return list(packages((*SETUP_USES, *also), system()))
 
 
 def _wanted_mib(hugepages_mib: int | None) -> int:
@@ -242,8 +225,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("about to change on this machine:")
         for change in changes:
             print(f"  - {change.what}\n      by hand: {' '.join(change.command)}")
-        if packages and not read_distribution().tried:
-            print(f"  ({read_distribution().name}: package names are known, but nobody tried the set-up there)")
+        name, tried = read_distribution() if packages else ("", True)
+        if not tried:
+            print(f"  ({name}: package names are known, but nobody tried the set-up there)")
         if options.plan:
             return 0
         for line in apply(options.hugepages, packages=packages, also=options.also):

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.generator import start_generator
 from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed, read_cpu_places
 from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.disturbance.cpu_distance import Bands, Distance, find_bands
@@ -57,21 +56,7 @@ class _Look:
         self._journal = stack.enter_context(closing(open_journal()))
         self._polling = {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
         stack.enter_context(MeasurementLock(self._polling, self._journal.tag))
-        entry = self._journal.note(Kind.PROCESS, build.PROGRAM)
-        self._generator = stack.enter_context(
-            closing(
-                EmbeddedGenerator(
-                    program,
-                    cpus=self._cpus.generator,
-                    control_cpus=self._cpus.housekeeping,
-                    run_dir=self._journal.directory,
-                    file_prefix=f"nfv-{self._journal.tag}-doctor",
-                    hugepages_mib=0,
-                    options=EngineOptions(env={TAG_VARIABLE: self._journal.tag}),
-                    on_spawn=lambda pid: note_process(self._journal, entry, pid),
-                )
-            )
-        )
+        self._generator = stack.enter_context(closing(start_generator(self._journal, program, "doctor", self._cpus, 0)))
 
     def check(self) -> Check:
         cpus = self._cpus

@@ -168,12 +168,12 @@ def _root() -> Finding:
 
 def _distribution() -> Finding:
     try:
-        distribution = read_distribution()
+        name, tried = read_distribution()
     except (SetupError, OSError) as error:
         return WARN, "package names not known", str(error)
-    if distribution.tried:
-        return OK, distribution.name, ""
-    return WARN, distribution.name, "package names are known, but nobody tried the set-up here"
+    if tried:
+        return OK, name, ""
+    return WARN, name, "package names are known, but nobody tried the set-up here"
 
 
 def _cores() -> Finding:

@@ -20,7 +20,6 @@ from pytest_nfvperf.adapters.net.ends import (
     read_disable_ipv6,
     write_disable_ipv6,
 )
-from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
@@ -122,8 +121,7 @@ def restore_borrowed(entry: Entry) -> bool:
     if not interface_exists(entry.name):
         return False
     index, flags, mtu = socket.if_nametoindex(entry.name), int(entry.details["flags"]), int(entry.details["mtu"])
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.set_flags(index, entry.name, flags, _FLAGS, mtu=mtu)])
+    rtnetlink.send(rtnetlink.set_flags(index, entry.name, flags, _FLAGS, mtu=mtu))
     if entry.details["ipv6"] is not None:
         write_disable_ipv6(entry.name, str(entry.details["ipv6"]))
     return True
@@ -189,5 +187,4 @@ def _prepare(interface: str, mtu: int | None) -> None:
     # IPv6's solicitations and reports would be foreign frames in a trial.
     write_disable_ipv6(interface, "1")
     changes: dict[str, Any] = {} if mtu is None else {"mtu": mtu}
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.set_up(index=socket.if_nametoindex(interface), name=interface, **changes)])
+    rtnetlink.send(rtnetlink.set_up(index=socket.if_nametoindex(interface), name=interface, **changes))

@@ -326,8 +326,7 @@ class Cabling:
 def _send_unless_gone(requests: Sequence[Request]) -> None:
     """Send requests about interfaces that may go meanwhile, with their other end or by their maker."""
     try:
-        with Netlink() as netlink:
-            netlink.send(requests)
+        rtnetlink.send(*requests)
     except KernelRefusedError as error:
         if error.code != errno.ENODEV:
             raise

@@ -264,8 +264,7 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
         requests.append(rtnetlink.set_up(index=index, name=end.name, **late))
         requests += [rtnetlink.address(index, end.name, address) for address in end.addresses]
     requests += [rtnetlink.route(destination, gateway) for destination, gateway in routes]
-    with Netlink() as netlink:
-        netlink.send(requests)
+    rtnetlink.send(*requests)
     changed = [end for end in ends if end.offloads != AS_IT_IS]
     if changed:
         with Netlink(NETLINK_GENERIC) as netlink:
@@ -293,6 +292,12 @@ def interface_exists(name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def set_admin_state(name: str, *, up: bool) -> None:
+    """Set an interface of the calling thread's namespace up or down, as ip-link(8) does; OSError if it is missing."""
+    change = rtnetlink.set_up if up else rtnetlink.set_down
+    rtnetlink.send(change(index=socket.if_nametoindex(name), name=name))
 
 
 def not_running(ends: Iterable[End]) -> list[str]:

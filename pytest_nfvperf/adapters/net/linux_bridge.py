@@ -89,9 +89,8 @@ def set_vlans(ports: Mapping[int, Vlan]) -> None:
         message["attrs"] = [["IFLA_AF_SPEC", {"attrs": infos}]]
         return Request(f"set the VLANs of interface {index}", message)
 
-    with Netlink() as netlink:
-        netlink.send([request(RTM_DELLINK, index, [(_DEFAULT, 0)]) for index in ports])
-        netlink.send([request(RTM_SETLINK, index, vlan_entries(vlan)) for index, vlan in ports.items()])
+    rtnetlink.send(*(request(RTM_DELLINK, index, [(_DEFAULT, 0)]) for index in ports))
+    rtnetlink.send(*(request(RTM_SETLINK, index, vlan_entries(vlan)) for index, vlan in ports.items()))
 
 
 def vlan_entries(vlan: Vlan) -> list[tuple[int, int]]:
@@ -254,8 +253,7 @@ class BridgeDatapath(Datapath):
 
         def try_bridge() -> None:
             enter_new()
-            with Netlink() as netlink:
-                netlink.send([rtnetlink.bridge("probe", vlan_filtering=False)])
+            rtnetlink.send(rtnetlink.bridge("probe", vlan_filtering=False))
 
         try:
             in_own_thread(try_bridge)

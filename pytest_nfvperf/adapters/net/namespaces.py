@@ -14,7 +14,7 @@ from pathlib import Path
 from pyroute2 import netns
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError
 from pytest_nfvperf.adapters.net.threads import checked, enter_new, in_own_thread, libc, name_own_namespace
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
@@ -267,5 +267,4 @@ def _prepare(plan: NamespacePlan) -> None:
         settings["ipv6/conf/all/forwarding"] = "1"
     for name, value in settings.items():
         (_SYSCTL / name).write_text(value, encoding="utf-8")
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.set_up(index=1, name="lo")])
+    rtnetlink.send(rtnetlink.set_up(index=1, name="lo"))

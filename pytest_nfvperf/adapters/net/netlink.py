@@ -152,6 +152,12 @@ class Netlink:
         return data + b"\0" * (-len(data) % 4)
 
 
+def send(*requests: Request) -> None:
+    """Send requests of the calling thread's namespace; errors as of ``Netlink.send``."""
+    with Netlink() as netlink:
+        netlink.send(requests)
+
+
 def _messages(received: bytes) -> Iterator[tuple[int, int, int, bytes]]:
     """Type, flags, sequence number and payload of each message."""
     while received:

@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import resource
-import socket
 import threading
 import time
 from abc import abstractmethod
@@ -19,10 +18,8 @@ from pathlib import Path
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.ends import read_links
+from pytest_nfvperf.adapters.net.ends import read_links, set_admin_state
 from pytest_nfvperf.adapters.net.interface_counters import LinkName, LinkReading, LinkWatch
-from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
@@ -82,13 +79,6 @@ _LOGGED_WITHIN_S = 1.0
 _APPLY_DEADLINE_S = 20.0
 _APPLY_DEADLINE_EACH_S = 0.2
 """For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
-
-
-def _set_admin_state(interface: str, *, up: bool) -> None:
-    """Set an interface of the calling thread's namespace up or down, as ip-link(8) does."""
-    change = rtnetlink.set_up if up else rtnetlink.set_down
-    with Netlink() as netlink:
-        netlink.send([change(index=socket.if_nametoindex(interface), name=interface)])
 
 
 class BuiltNode(BuiltTopology):
@@ -537,7 +527,7 @@ class BuiltOvsTopology(BuiltNode):
         for each in self._wired[port].interfaces:
             kernel = each.kernel or (each.interface if each.type in _KERNEL_TYPES else None)
             if kernel is not None:
-                inside(self.instance.home.path, partial(_set_admin_state, kernel, up=up))
+                inside(self.instance.home.path, partial(set_admin_state, kernel, up=up))
                 continue
             self.instance.ctl.call("netdev-dpdk/set-admin-state", each.interface, "up" if up else "down")
             if each.interface not in self._links_can_be_set:

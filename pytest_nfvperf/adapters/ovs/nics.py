@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.cabling import nic_pair
 from pytest_nfvperf.adapters.net.ends import End, MovedInterface, VethPair
-from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, RunningOvs
@@ -283,8 +282,7 @@ def set_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
         return
 
     def add_neighbour() -> None:
-        with Netlink() as netlink:
-            netlink.send([rtnetlink.neighbour(socket.if_nametoindex(bridge), bridge, far, mac)])
+        rtnetlink.send(rtnetlink.neighbour(socket.if_nametoindex(bridge), bridge, far, mac))
 
     try:
         inside(ovs.home.path, add_neighbour)

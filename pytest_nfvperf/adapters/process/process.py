@@ -270,6 +270,17 @@ def without_repository(environment: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+def with_this_package() -> dict[str, str]:
+    """The variable by which a child's Python finds this package, as this one does."""
+    package = str(Path(__file__).parents[3])
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
+
+
+def wall_offset_ns() -> int:
+    """Wall clock minus monotonic clock; it changes where somebody sets the clock."""
+    return time.time_ns() - time.monotonic_ns()
+
+
 class ManagedProcess:
     """A running child; ``stop()`` leaves no process behind."""
 

@@ -171,11 +171,11 @@ def wanted_cpu_s(pid: int) -> float:
     return total_ns / 1e9
 
 
-def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
+def connection(path: Path) -> str:
     """Describe the state of a socket on which QEMU listens."""
     states = [
         fields[5]
-        for line in table.read_text(encoding="utf-8").splitlines()
+        for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()
         if (fields := line.split()) and fields[-1] == str(path)
     ]
     if not states:

@@ -45,6 +45,7 @@ _BUSYBOX = "busybox-static"  # unpacked, too: installing it would remove a machi
 _PARTIAL = ".partial-"
 _DOWNLOAD_DEADLINE_S = 300.0
 _UNPACK_DEADLINE_S = 120.0
+_FILTER_S = 60.0
 
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _INIT = Path(__file__).parent / "init.sh"
@@ -66,10 +67,10 @@ def can_boot() -> bool:
     return platform.machine() == "x86_64" and all(shutil.which(program) for program in (QEMU, "cpio", "modprobe"))
 
 
-def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, deadline_s: float = 60.0) -> bytes:
+def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None) -> bytes:
     """Run a filter and return its output; ConfigError if it is missing, TestbedError with its stderr if it failed."""
     need(argv[0])
-    done = subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, check=False, timeout=deadline_s)
+    done = subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, check=False, timeout=_FILTER_S)
     if done.returncode != 0:
         stderr = done.stderr.decode(errors="replace")
         raise TestbedError(f"{' '.join(argv)} {describe_exit(done.returncode)}", evidence={"stderr": stderr})

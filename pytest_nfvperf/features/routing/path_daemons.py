@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
-from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.netlink import Netlink
+from pytest_nfvperf.adapters.net.ends import set_admin_state
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.openflow import NextHop
@@ -43,27 +42,21 @@ class LinkSwitch:
     def down(self) -> None:
         """Set it down; the other end of a pair loses its carrier. TestbedError if there is no such interface."""
         self._is_down = True
-        self._set("down")
+        self._set(up=False)
 
     def up(self) -> None:
-        self._set("up")
+        self._set(up=True)
         self._is_down = False
 
     def close(self) -> None:
         if self._is_down:
             self.up()
 
-    def _set(self, state: str) -> None:
-        change = rtnetlink.set_up if state == "up" else rtnetlink.set_down
-
-        def set_here() -> None:
-            index = socket.if_nametoindex(self._interface)
-            with Netlink() as netlink:
-                netlink.send([change(index=index, name=self._interface)])
-
+    def _set(self, *, up: bool) -> None:
         try:
-            inside(NETNS_DIRECTORY / self._namespace, set_here)
+            inside(NETNS_DIRECTORY / self._namespace, partial(set_admin_state, self._interface, up=up))
         except OSError as error:
+            state = "up" if up else "down"
             raise TestbedError(
                 f"cannot set {self._interface} in namespace {self._namespace} {state}: {error.strerror or error}"
             ) from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
+from pytest_nfvperf.adapters.host.cpu_account import cpu_waits, longest_wait
 from pytest_nfvperf.backends.base import Daemons
 from pytest_nfvperf.features.routing.daemons import SessionSampler
 from pytest_nfvperf.features.routing.model import BgpPathPlan, SessionState
@@ -47,11 +47,11 @@ def judged_wait(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
         DutFailure: the deadline passed while the daemons could run; with the wait's evidence.
         InconclusiveError: the deadline passed, and a daemon waited for a CPU for much of the time.
     """
-    waits, began = CpuWaits(pids()), time.monotonic()
+    before, began = cpu_waits(pids()), time.monotonic()
     try:
         yield
     except DeadlineError as error:
-        who, waited_s = waits.longest(pids())
+        who, waited_s = longest_wait(before, cpu_waits(pids()))
         elapsed_s = time.monotonic() - began
         if waited_s > _MAX_CPU_WAIT_RATIO * elapsed_s:
             raise InconclusiveError(

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import ipaddress
 import json
-import os
 import socket
 import struct
 import sys
@@ -20,11 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest_nfvperf
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.openflow import NextHop, change_route_flows
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, spawn, wait_until
+from pytest_nfvperf.adapters.process.process import (
+    NETNS_DIRECTORY,
+    spawn,
+    wait_until,
+    wall_offset_ns,
+    with_this_package,
+)
 from pytest_nfvperf.features.routing.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError
 
@@ -82,7 +86,7 @@ class UpdateWatch:
     def __init__(self, namespace: str, interface: str) -> None:
         self._interface = interface
         self._updates: list[tuple[int, list[str], list[str]]] = []
-        self._offset_ns, self._read_ns = _wall_offset_ns(), time.monotonic_ns()
+        self._offset_ns, self._read_ns = wall_offset_ns(), time.monotonic_ns()
         try:
             self._socket = inside(NETNS_DIRECTORY / namespace, self._open)
         except OSError as error:
@@ -103,7 +107,7 @@ class UpdateWatch:
     def times_ns(self, prefix: str, *, gone: bool) -> list[int]:
         """When messages passed that announced a prefix, or withdrew it."""
         stamped = list(self._stamped())
-        offsets_ns = (_wall_offset_ns(), self._offset_ns)  # read after the kernel stamped the last frame
+        offsets_ns = (wall_offset_ns(), self._offset_ns)  # read after the kernel stamped the last frame
         since_ns, now_ns = self._read_ns, time.monotonic_ns()
         self._offset_ns, self._read_ns = offsets_ns[0], now_ns
         for frame, wall_ns in stamped:
@@ -125,10 +129,6 @@ class UpdateWatch:
 
     def close(self) -> None:
         self._socket.close()
-
-
-def _wall_offset_ns() -> int:
-    return time.time_ns() - time.monotonic_ns()
 
 
 def monotonic_of(wall_ns: int, offsets_ns: Sequence[int], since_ns: int, now_ns: int) -> int:
@@ -478,13 +478,12 @@ class RouteAgent:
         self._routes: dict[str, str | None] = {}  # gateways by prefix; None for blackhole routes
         self._installed: set[str] = set()
         self._batches: deque[RouteBatch] = deque(maxlen=_REMEMBERED_BATCHES)
-        package = Path(pytest_nfvperf.__file__).parents[1]
         self._process = spawn(
             journal,
             "route agent",
             [sys.executable, "-m", _MODULE, namespace, management_socket, hops.to_json()],
             log=journal.directory / "route-agent.log",
-            env={"PYTHONPATH": os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))},
+            env=with_this_package(),
             pipes=True,
             nice=NICE,
         )

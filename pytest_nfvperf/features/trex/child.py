@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import socket
 import sys
@@ -11,10 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest_nfvperf
 from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, EngineRefusedError, StartEngine
 from pytest_nfvperf.adapters.process.journal import ProcessId, boot_id, pid_namespace
-from pytest_nfvperf.adapters.process.process import deferred_signals
+from pytest_nfvperf.adapters.process.process import deferred_signals, with_this_package
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 
@@ -153,7 +151,8 @@ def connect(spec: GeneratorSpec, log: Path, start: StartEngine = Engine) -> tupl
     if not libraries:
         raise no_client_library()
     for library in libraries:
-        link = _start_child(log, start)
+        with deferred_signals():
+            link = start([sys.executable, "-u", "-m", MODULE], log, {**with_this_package(), "PYTHONWARNINGS": "ignore"})
         try:
             return link, _hello(link, spec, library)
         except EngineRefusedError as error:
@@ -169,13 +168,6 @@ def connect(spec: GeneratorSpec, log: Path, start: StartEngine = Engine) -> tupl
         f"{_WRITE_CLIENT}",
         key="generator.client",
     )
-
-
-def _start_child(log: Path, start: StartEngine) -> EngineLink:
-    package = Path(pytest_nfvperf.__file__).parents[1]
-    path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
-    with deferred_signals():
-        return start([sys.executable, "-u", "-m", MODULE], log, {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"})
 
 
 def _hello(link: EngineLink, spec: GeneratorSpec, library: str) -> dict[str, Any]:

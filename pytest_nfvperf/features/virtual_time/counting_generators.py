@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions, start_generator
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.adapters.generators.packet_socket import (
     ENGINE,
@@ -17,7 +17,6 @@ from pytest_nfvperf.adapters.generators.packet_socket import (
     frames_until_repeat,
 )
 from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns
-from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError
@@ -38,6 +37,7 @@ BURST_FRAMES = 32
 _AT_ONCE_FPS = 100_000_000
 _TRIES = 5
 _LEARN_S, _LEARN_RESIDUAL_S = 2.0, 0.05
+_RINGS_MIB = 128
 _RING_DEVICE = "net_virtio_user,"
 VIRTUAL_TESTBED = Testbed(
     name="virtual-time",
@@ -247,18 +247,8 @@ class PacketSocketSide(GeneratorSide):
         )
 
     def _start_rings(self, machine: ReservedMachine, beside: str) -> CountedBursts:
-        journal, cpus = machine.journal, VIRTUAL_TESTBED.cpus
-        program = build.find(portable=True)
-        entry = journal.note(Kind.PROCESS, build.PROGRAM)
-        generator = EmbeddedGenerator(
-            program,
-            cpus=cpus.generator,
-            control_cpus=cpus.housekeeping,
-            run_dir=journal.directory,
-            file_prefix=f"nfv-{journal.tag}-gen{beside}",
-            options=EngineOptions(nice=0, env={TAG_VARIABLE: journal.tag}),
-            on_spawn=lambda pid: note_process(journal, entry, pid),
-        )
+        program, cpus = build.find(portable=True), VIRTUAL_TESTBED.cpus
+        generator = start_generator(machine.journal, program, f"gen{beside}", cpus, _RINGS_MIB, EngineOptions(nice=0))
         return CountedBursts(self._instruction_ns(), generator)
 
     @staticmethod

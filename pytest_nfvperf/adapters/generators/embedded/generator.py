@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_request
 from pytest_nfvperf.adapters.host.nic import pci_address
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
 from pytest_nfvperf.model.disturbance.cpu_distance import Distance, Poller
@@ -40,7 +41,7 @@ from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.validity import most_skipped
 from pytest_nfvperf.model.disturbance.windows import FULL_SPEED
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorInfo
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import LinkOutage
@@ -397,3 +398,20 @@ class EmbeddedGenerator(Generator):
     def _links_down(self) -> list[str]:
         links: Mapping[str, bool] = self._command("links", _COMMAND_DEADLINE_S)["links"]
         return [name for name, up in links.items() if not up]
+
+
+def start_generator(
+    journal: Journal, binary: Path, name: str, cpus: CpuPlan, hugepages_mib: int, options: EngineOptions | None = None
+) -> EmbeddedGenerator:
+    """Start it as a process of this run: journaled first, and tagged. ``name``: of this instance in the run."""
+    entry = journal.note(Kind.PROCESS, binary.name)
+    return EmbeddedGenerator(
+        binary,
+        cpus=cpus.generator,
+        control_cpus=cpus.housekeeping,
+        run_dir=journal.directory,
+        file_prefix=f"nfv-{journal.tag}-{name}",
+        hugepages_mib=hugepages_mib,
+        options=replace(options or EngineOptions(), env={TAG_VARIABLE: journal.tag}),
+        on_spawn=lambda pid: note_process(journal, entry, pid),
+    )
