@@ -154,15 +154,17 @@ class FakeGenerator(AttachingGenerator):
     def simulated(self, spec: TrialSpec) -> TrialResult:
         skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
         streams = spec.streams(int(spec.load_fps * spec.duration_s))
-        sent = sorted((one for each in streams for one in each.by_receiver()), key=lambda one: one.direction)
-        each = [
+        sent = sorted(
+            (received for stream in streams for received in stream.by_receiver()), key=lambda stream: stream.direction
+        )
+        by_class = [
             count
-            for at, direction in enumerate(spec.directions)
+            for number, direction in enumerate(spec.directions)
             for count in self._direction(
-                spec, direction, [stream for stream in sent if stream.direction == at], skipping=skipping
+                spec, direction, [stream for stream in sent if stream.direction == number], skipping=skipping
             )
         ]
-        counts, classes = counts_by_class(sent, each)
+        counts, classes = counts_by_class(sent, by_class)
         health = RigHealth(
             longest_poll_gap_ns=1_000,
             longest_lateness_ns=1_000,
@@ -211,8 +213,8 @@ class FakeGenerator(AttachingGenerator):
         first = [due if stream.sent.name in self.served_first else 0 for stream, due in zip(sent, offered, strict=True)]
         forwarded = spread(capacity, first)
         rest = spread(capacity - sum(forwarded), [due - done for due, done in zip(offered, forwarded, strict=True)])
-        found = zip(sent, frames, left_out, offered, map(sum, zip(forwarded, rest, strict=True)), strict=True)
-        return [self._counts(spec, direction, *each, overloaded=overloaded) for each in found]
+        by_class = zip(sent, frames, left_out, offered, map(sum, zip(forwarded, rest, strict=True)), strict=True)
+        return [self._counts(spec, direction, *frames_of_class, overloaded=overloaded) for frames_of_class in by_class]
 
     def _counts(
         self,

@@ -222,7 +222,7 @@ def short_program(traffic: Traffic, addresses: Addresses) -> FrameProgram:
 
 def _number(name: str, offset: int, size: int, first: int, count: int, every: int) -> VaryingField:
     """A field that is a whole number of bytes and counts up."""
-    return VaryingField(name, offset, size, 0, 8 * size, first, 1, count, every)
+    return VaryingField(name, offset, size, shift=0, bits=8 * size, first=first, step=1, count=count, every=every)
 
 
 def program_stream(program: FrameProgram) -> dict[str, Any]:
@@ -307,18 +307,20 @@ def streams(
         direction = directions[stream.direction]
         common = {
             "tx": direction.tx,
-            "rx": direction.rx if len(stream.receivers) == 1 else [directions[at].rx for at in stream.receivers],
+            "rx": direction.rx
+            if len(stream.receivers) == 1
+            else [directions[receiver].rx for receiver in stream.receivers],
             "fps": stream.fps,
             "frames": stream.frames,
             "queue_depth": ports[direction.tx].queue_depth,
         }
         program = program_of(stream.sent.traffic, direction, ports, reverse=stream.reverse)
         made.append(common | program_stream(_needed(program, stream.frames)))
-    for each in made:
-        if isinstance(each["rx"], list) and not all(int(template[:2], 16) & 1 for template in each["templates"]):
+    for request in made:
+        if isinstance(request["rx"], list) and not all(int(template[:2], 16) & 1 for template in request["templates"]):
             raise ConfigError(
-                f"two directions send on port {each['tx']!r} to one address; give each direction a port of its own, or "
-                "send to a group address, such as dst_mac='ff:ff:ff:ff:ff:ff'"
+                f"two directions send on port {request['tx']!r} to one address; give each direction a port of its own, "
+                "or send to a group address, such as dst_mac='ff:ff:ff:ff:ff:ff'"
             )
     return made
 

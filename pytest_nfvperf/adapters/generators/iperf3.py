@@ -344,10 +344,10 @@ def _check_ends(spec: StreamSpec, ends: Mapping[str, StreamEnd], ended: Mapping[
 
 
 def _evidence(ends: Mapping[str, StreamEnd], before: _Snapshot, after: _Snapshot) -> tuple[StreamEvidence, ...]:
-    found = [
+    of_ends = [
         StreamEvidence(
-            *(each.states[role].snapshot(f"{role}:{end.namespace}", end.interface) for each in (before, after))
+            *(snapshot.states[role].snapshot(f"{role}:{end.namespace}", end.interface) for snapshot in (before, after))
         )
         for role, end in ends.items()
     ]
-    return (*found, StreamEvidence(before.softirq, after.softirq), StreamEvidence(before.cpu, after.cpu))
+    return (*of_ends, StreamEvidence(before.softirq, after.softirq), StreamEvidence(before.cpu, after.cpu))

@@ -63,15 +63,15 @@ class _Look:
         distances = self._generator.distances((*cpus.pmd, *cpus.vnf))
         measured = pairs(distances, self._bands, self._places)
         keys = dict.fromkeys(cpus.vnf, "cpus.vnf") | dict.fromkeys(cpus.pmd, "cpus.pmd")
-        missing = [one for one in distances if one.round_trip_ns is None]
-        seen = [describe_distances(measured), *map(_missing_text, missing), bands_text(self._bands)]
+        missing = [distance for distance in distances if distance.round_trip_ns is None]
+        texts = [describe_distances(measured), *map(_missing_text, missing), bands_text(self._bands)]
         todo = [advice(self._choices(measured), keys)]
         if missing:
-            rights = "" if all(one.preempted for one in missing) else ", with CAP_SYS_NICE or RLIMIT_RTPRIO"
-            busy = cpu_list(sorted({one.other for one in missing}))
+            rights = "" if all(distance.preempted for distance in missing) else ", with CAP_SYS_NICE or RLIMIT_RTPRIO"
+            busy = cpu_list(sorted({distance.other for distance in missing}))
             todo.append(f"see what runs on CPU {busy}, and look again{rights}")
         state = CheckState.WARN if any(todo) else CheckState.OK
-        return Check(NAME, state, "; ".join(filter(None, seen)), ". ".join(filter(None, todo)))
+        return Check(NAME, state, "; ".join(filter(None, texts)), ". ".join(filter(None, todo)))
 
     def _choices(self, measured: Sequence[CpuPair]) -> list[Choice]:
         """PMDs choose first: they may take a VNF's CPU."""
@@ -100,6 +100,6 @@ class _Look:
             return ()
 
 
-def _missing_text(one: Distance) -> str:
-    right = "" if one.preempted else ", and there is no right to a real-time priority, for which it would give way"
-    return f"CPU {one.cpu} and CPU {one.other} were not measured: CPU {one.other} was in use{right}"
+def _missing_text(distance: Distance) -> str:
+    right = "" if distance.preempted else ", and there is no right to a real-time priority, for which it would give way"
+    return f"CPU {distance.cpu} and CPU {distance.other} were not measured: CPU {distance.other} was in use{right}"

@@ -351,11 +351,11 @@ def lab_checks(testbed: Testbed) -> list[Check]:
 def _set_up(nic: NicSpec, testbed: Testbed) -> Check:
     """What the run does to a NIC before it measures, and why it cannot."""
     device = PciBus().device(nic.pci)
-    found = "absent" if device is None else f"driver {device.driver or 'none'}, {device.sriov_numvfs or 0} VFs"
-    seen = f"{found}; the run does, and undoes at its end: {nic}"
+    state_now = "absent" if device is None else f"driver {device.driver or 'none'}, {device.sriov_numvfs or 0} VFs"
+    shown = f"{state_now}; the run does, and undoes at its end: {nic}"
     problem = None if is_to_be_made(nic.pci, testbed.nics) else why_not_set_up(nic, PciBus())
     state = CheckState.OK if problem is None else CheckState.MISSING
-    return Check(f"set-up of {nic.pci}", state, seen, problem or "", needed=problem is not None)
+    return Check(f"set-up of {nic.pci}", state, shown, problem or "", needed=problem is not None)
 
 
 def _port(port: DutPort, name: str, testbed: Testbed, *, pmds: bool = False) -> Check:

@@ -481,23 +481,27 @@ class BuiltOvsTopology(BuiltNode):
         The kernel knows those of its interfaces, also where DPDK reads them (its af_packet calls every link up). OVS
         knows those of NICs that DPDK drives.
         """
-        members = [((one.port, one.interface), one) for one in self._physical()]
-        by_kernel = {one.kernel or one.interface: name for name, one in members if one.kernel or one.type == "system"}
+        members = [((member.port, member.interface), member) for member in self._physical()]
+        by_kernel = {
+            member.kernel or member.interface: name
+            for name, member in members
+            if member.kernel or member.type == "system"
+        }
         rows = self.instance.db.rows("Interface")
         by_ovs: defaultdict[str, dict[int, LinkName]] = defaultdict(dict)
-        for name, one in members:
+        for name, member in members:
             if name not in by_kernel.values():
-                by_ovs[one.bridge][int(value_of(rows[one.interface].ofport) or -1)] = name
+                by_ovs[member.bridge][int(value_of(rows[member.interface].ofport) or -1)] = name
         sockets = {bridge: self.management_socket(bridge) for bridge in by_ovs}
 
         def read() -> dict[LinkName, LinkReading]:
             links = read_links() if by_kernel else {}
-            known = ((by_kernel[name], link) for name, link in links.items() if name in by_kernel)
-            found = {name: LinkReading(link.carrier, link.losses) for name, link in known}
+            kernel_links = ((by_kernel[name], link) for name, link in links.items() if name in by_kernel)
+            readings = {name: LinkReading(link.carrier, link.losses) for name, link in kernel_links}
             for bridge, names in by_ovs.items():
                 with connected(sockets[bridge], "links") as connection:
-                    found |= {names[number]: LinkReading(up) for number, up in links_up(connection, names).items()}
-            return found
+                    readings |= {names[number]: LinkReading(up) for number, up in links_up(connection, names).items()}
+            return readings
 
         return read
 

@@ -214,7 +214,8 @@ def _internal(nic: Nic, context: NicContext) -> OvsPort:
     context.moved.append(
         MovedInterface(nic.port, End(nic.name, context.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu)
     )
-    return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, {}, mtu_request(nic.mtu), nic.vlan, has_link=False)
+    mtu = mtu_request(nic.mtu)
+    return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, mtu_request=mtu, vlan=nic.vlan, has_link=False)
 
 
 def _tap(nic: Nic, context: NicContext) -> OvsPort:
@@ -239,7 +240,8 @@ def _vduse(nic: Nic, context: NicContext) -> OvsPort:
     end = End(nic.name, context.inside, nic.mac, nic.addresses, _offloads(nic, context.options))
     context.devices.append(MovedInterface(device, end, nic.mtu))
     options = {"vhost-server-path": str(DEVICES / device)}
-    return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, mtu_request(nic.mtu), nic.vlan)
+    kind, mtu = "dpdkvhostuserclient", mtu_request(nic.mtu)
+    return OvsPort(nic.port, nic.bridge, nic.port, kind, options, mtu_request=mtu, vlan=nic.vlan)
 
 
 def _full_name(nic: Nic) -> str:

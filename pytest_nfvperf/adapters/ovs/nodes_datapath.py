@@ -439,15 +439,15 @@ def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInf
     """Describe several nodes as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" if they differ."""
     first, *others = infos.values()
     same = (first.kind, first.version, first.installation)
-    alike = all((one.kind, one.version, one.installation) == same for one in others)
-    each = f"each a {first.detail}" if alike else "; ".join(f"{node} a {info.detail}" for node, info in infos.items())
+    alike = all((other.kind, other.version, other.installation) == same for other in others)
+    kinds = f"each a {first.detail}" if alike else "; ".join(f"{node} a {info.detail}" for node, info in infos.items())
     dpdk = [info.dpdk_version for info in infos.values() if info.dpdk_version is not None]
     return replace(
         first,
         kind="+".join(dict.fromkeys(info.kind for info in infos.values())),
         version=" and ".join(dict.fromkeys(info.version for info in infos.values())),
         dpdk_version=" and ".join(dict.fromkeys(dpdk)) or None,
-        detail="; ".join(filter(None, (f"{len(infos)} nodes, {each}", str(cpus)))),
+        detail="; ".join(filter(None, (f"{len(infos)} nodes, {kinds}", str(cpus)))),
         cores=max(info.cores for info in infos.values()),
         at_least=cpus.at_least,
     )

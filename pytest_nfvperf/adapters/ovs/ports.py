@@ -193,8 +193,8 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
     rings = {"n_rxq_desc": physical_port.rx_descriptors, "n_txq_desc": physical_port.tx_descriptors}
     options |= {key: str(descriptors) for key, descriptors in rings.items() if descriptors is not None}
     kernel = physical_port.interface
-    request = mtu_request(mtu)
-    return OvsPort(port.name, port.bridge, physical_port.name, "dpdk", options, request, port.vlan, kernel=kernel)
+    name, request = physical_port.name, mtu_request(mtu)
+    return OvsPort(port.name, port.bridge, name, "dpdk", options, mtu_request=request, vlan=port.vlan, kernel=kernel)
 
 
 # A topology's ports:
@@ -353,7 +353,9 @@ class PortMaker:
         device = f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues}"
         mtu = mtu_request(port.mtu)
         kind = "dpdkvhostuserclient"
-        return OvsPort(port.name, port.bridge, port.name, kind, {}, mtu, port.vlan, device, socket)
+        return OvsPort(
+            port.name, port.bridge, port.name, kind, mtu_request=mtu, vlan=port.vlan, device=device, socket=socket
+        )
 
     def _veth(self, port: Port) -> OvsPort:
         pair, device = generator_pair(port, self._home.path, self.cabling.name_in_ours())
@@ -366,7 +368,9 @@ class PortMaker:
         self._moved.append(MovedInterface(port.name, End(far, OWN_NAMESPACE, mac=port.mac), port.mtu))
         device = packet_device(port, far)
         mtu = mtu_request(port.mtu)
-        return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
+        return OvsPort(
+            port.name, port.bridge, port.name, "tap", mtu_request=mtu, vlan=port.vlan, device=device, has_link=False
+        )
 
     @property
     def _interface_types(self) -> Sequence[str]:
@@ -374,14 +378,14 @@ class PortMaker:
 
     def _wire_nic(self, nic: Nic) -> OvsPort:
         making = NicContext(
-            self._instance.options,
-            self._interface_types,
-            self._home.path,
-            self.cabling.namespace(nic.namespace).path,
-            self._pairs,
-            self._moved,
-            self._instance.dpdk_version if self._instance.options.dpdk else None,
-            self._devices.new_name,
-            self._devices.wanted,
+            options=self._instance.options,
+            interface_types=self._interface_types,
+            home=self._home.path,
+            inside=self.cabling.namespace(nic.namespace).path,
+            pairs=self._pairs,
+            moved=self._moved,
+            dpdk_version=self._instance.dpdk_version if self._instance.options.dpdk else None,
+            device_name=self._devices.new_name,
+            devices=self._devices.wanted,
         )
         return maker_of(nic, self._nic_makers)(nic, making)

@@ -351,8 +351,8 @@ def _each_frame_once(stages: list[PathStage], counts: DirectionCounts) -> tuple[
 
 def _errors(moved: Deltas) -> tuple[Loss, ...]:
     """What OVS counted as errors, over all nodes."""
-    found = {name: sum(moved[each] for each in moved if each.endswith(f"coverage.{name}")) for name in ERRORS}
-    return tuple(Loss(name, frames, ERRORS[name]) for name, frames in found.items() if frames > 0)
+    errors = {name: sum(moved[counter] for counter in moved if counter.endswith(f"coverage.{name}")) for name in ERRORS}
+    return tuple(Loss(name, frames, ERRORS[name]) for name, frames in errors.items() if frames > 0)
 
 
 def _drop_pool(moved: Deltas) -> dict[str, int]:

@@ -169,7 +169,7 @@ class Convergence:
         *,
         at_least: Mapping[str, str] | None = None,
         loss_of: Sequence[ConvergenceReading] = (),
-        **found: Any,
+        **fields: Any,
     ) -> Outcome:
         """Make an outcome of measured times, and write it to the evidence.
 
@@ -180,9 +180,12 @@ class Convergence:
             seconds: times by metric.
             at_least: by metric: why its times are only lower bounds.
             loss_of: readings whose loss is the outcome's loss curve.
-            found: further fields of the outcome.
+            fields: further fields of the outcome.
         """
-        trials, losses = tuple(reading.trial.id for reading in readings), [loss_of_trial(one.trial) for one in loss_of]
+        trials, losses = (
+            tuple(reading.trial.id for reading in readings),
+            [loss_of_trial(reading.trial) for reading in loss_of],
+        )
         outcome = Outcome(
             labels=tuple(sorted({**self._labels, **measured_labels(live, traffic)}.items())),
             algorithm="convergence",
@@ -195,7 +198,7 @@ class Convergence:
                 if values
             ),
             loss_curve=tuple(loss.point for loss in losses),
-            **found,
+            **fields,
         )
         lost = [figure for loss in losses for figure in loss.figures()]
         lost += [session_figure(outcome.sessions)] if outcome.sessions is not None else []

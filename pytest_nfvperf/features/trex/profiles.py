@@ -322,18 +322,18 @@ def _without_payload(packet: Any) -> Any:
 
 
 def _fields_of(packet: Any) -> Iterator[tuple[str, int, int]]:
-    total, seen, layer = len(bytes(packet)), dict[str, int](), packet
+    total, layers_of_kind, layer = len(bytes(packet)), dict[str, int](), packet
     while layer:
         start = (total - len(bytes(layer))) * 8
         kind = type(layer).__name__
-        seen[kind] = seen.get(kind, 0) + 1
-        prefix = kind if seen[kind] == 1 else f"{kind}[{seen[kind]}]"
+        layers_of_kind[kind] = layers_of_kind.get(kind, 0) + 1
+        prefix = kind if layers_of_kind[kind] == 1 else f"{kind}[{layers_of_kind[kind]}]"
         data: Any = b""
-        for each in layer.fields_desc:
+        for layer_field in layer.fields_desc:
             before = _bits(data)
-            data = each.addfield(layer, data, layer.getfieldval(each.name))
+            data = layer_field.addfield(layer, data, layer.getfieldval(layer_field.name))
             if _bits(data) > before:
-                yield f"{prefix}.{each.name}", start + before, _bits(data) - before
+                yield f"{prefix}.{layer_field.name}", start + before, _bits(data) - before
         layer = layer.payload
 
 
@@ -444,26 +444,26 @@ def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVariabl
     if not command.is_big:
         first, last, step, start, bits = _little_endian(command, first, last, step, start, bits, varying)
         mask = (1 << bits) - 1
-    touched = [each for each in made.fields if each[1] < start + bits and each[1] + each[2] > start]
+    touched = [place for place in made.fields if place[1] < start + bits and place[1] + place[2] > start]
     if not touched or start + bits > made.fields[-1][1] + made.fields[-1][2]:
         raise NotKeptError(f"writes {command.fv_name!r} behind its headers, into the payload")
     end = start + bits
-    inside = [each for each in touched if each[1] <= end - varying and end - constant <= each[1] + each[2]]
-    for name, at, width in touched:
-        _set_bits(made.packet, name, width, at + width - end, first, mask)
+    inside = [place for place in touched if place[1] <= end - varying and end - constant <= place[1] + place[2]]
+    for name, first_bit, width in touched:
+        _set_bits(made.packet, name, width, first_bit + width - end, first, mask)
     if not varying:
         return
     if not inside:
         raise NotKeptError(f"writes {command.fv_name!r} across {' and '.join(name for name, _, _ in touched)}")
-    name, at, width = inside[0]
-    if counter.order == "random" and any(each["variable"] == command.fv_name for each in made.vary):
+    name, first_bit, width = inside[0]
+    if counter.order == "random" and any(varied["variable"] == command.fv_name for varied in made.vary):
         raise NotKeptError(f"writes the random variable {command.fv_name!r} twice, and here the two would differ")
     made.vary.append(
         {
             "variable": command.fv_name,
             "field": name,
             "count": counter.count,
-            "step": step << at + width - end if at + width >= end else step >> end - at - width,
+            "step": step << first_bit + width - end if first_bit + width >= end else step >> end - first_bit - width,
             "order": counter.order,
         }
     )
@@ -496,22 +496,22 @@ def _offset(given: Any, made: StreamPacket) -> int:
         return given
     layer, _, name = str(given).partition(".")
     kind, _, number = layer.replace("|", ".").partition(":")
-    at, seen, packet = 0, 0, made.packet
+    depth, same_kind, packet = 0, 0, made.packet
     while packet:
         if kind in {type(packet).__name__, packet.name}:
-            if seen == int(number or 0):
+            if same_kind == int(number or 0):
                 break
-            seen += 1
-        at, packet = at + 1, packet.payload
+            same_kind += 1
+        depth, packet = depth + 1, packet.payload
     if not packet:
         raise NotKeptError(f"writes to {given!r}, and its packet has no such layer: {made.packet.summary()}")
     scapy_name = type(packet).__name__
-    earlier = sum(type(each).__name__ == scapy_name for each in _layers(made.packet, at))
+    earlier = sum(type(layer_before).__name__ == scapy_name for layer_before in _layers(made.packet, depth))
     prefix = scapy_name if not earlier else f"{scapy_name}[{earlier + 1}]"
-    found = next((start for field_name, start, _ in made.fields if field_name == f"{prefix}.{name}"), None)
-    if found is None:
+    first_bit = next((start for field_name, start, _ in made.fields if field_name == f"{prefix}.{name}"), None)
+    if first_bit is None:
         raise NotKeptError(f"writes to {given!r}, and {scapy_name} has no such field")
-    return found // 8
+    return first_bit // 8
 
 
 def _layers(packet: Any, most: int | None = None) -> Iterator[Any]:
@@ -571,12 +571,12 @@ def main() -> None:
         _install(library())
         at_start = _contrib()
         streams = run_profile(path, request["direction"], request["tunables"])
-        made = [kept(each, number) for number, each in enumerate(streams, 1) if each.enabled]
-        found: dict[str, Any] = {"streams": made, "load": sorted(_contrib() - at_start)}
+        made = [kept(stream, number) for number, stream in enumerate(streams, 1) if stream.enabled]
+        described: dict[str, Any] = {"streams": made, "load": sorted(_contrib() - at_start)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a profile can raise anything
-        found = mistake(error, path)
+        described = mistake(error, path)
     with answer:
-        json.dump(found, answer)
+        json.dump(described, answer)
 
 
 if __name__ == "__main__":

@@ -525,11 +525,11 @@ def _chained(group: Sequence[_Variable], chain: Sequence[VaryingField], begin: i
     has to have its value already, which for the server is the one before that to begin with.
     """
     counts = True
-    for at, (variable, field) in enumerate(zip(group, chain, strict=True)):
+    for place, (variable, field) in enumerate(zip(group, chain, strict=True)):
         index = begin // field.every % field.count
-        one = variable.starting_at(index if counts else (index + 1) % field.count)
+        started = variable.starting_at(index if counts else (index + 1) % field.count)
         counts = counts and index == 0
-        yield {**one, "next": group[at + 1].name if at + 1 < len(group) else None}
+        yield {**started, "next": group[place + 1].name if place + 1 < len(group) else None}
 
 
 def _even_step(field: VaryingField) -> int | None:
@@ -631,12 +631,12 @@ def _word(field: VaryingField, name: str, rise: int, stored: int) -> _Variable:
 def _rise(program: FrameProgram, checksum: Checksum, field: VaryingField) -> int:
     """By how much a checksum grows where a field alone is 1 more; of a CRC, anything but 0."""
     still = [
-        replace(each, first=_stored(each, program.templates[0]), count=1, every=1, order="up")
-        for each in program.fields
+        replace(other, first=_stored(other, program.templates[0]), count=1, every=1, order="up")
+        for other in program.fields
     ]
-    at = program.fields.index(field)
-    step = 1 if still[at].first + 1 < 1 << field.bits else -1
-    still[at] = replace(still[at], count=2, step=step)
+    place = program.fields.index(field)
+    step = 1 if still[place].first + 1 < 1 << field.bits else -1
+    still[place] = replace(still[place], count=2, step=step)
     probe = replace(program, fields=tuple(still), combinations=2)
     frames = [frame_at(probe, number, bytes(TEST_PAYLOAD_BYTES)) for number in (0, 1)]
     size = 4 if checksum.kind == "crc32c" else 2

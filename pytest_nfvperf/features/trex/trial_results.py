@@ -103,11 +103,11 @@ def trial_result(
     sent = spec.streams(frames_of(spec))
     by_sent = [_counted(index, plan, answer) for index in range(len(sent))]
     dropped = _dropped(spec, sent, by_sent, answer, ports)
-    each = [
-        _counts(spec, one, streams, lost, answer, ports, elapsed_s)
-        for one, streams, lost in zip(sent, by_sent, dropped, strict=True)
+    by_class = [
+        _counts(spec, stream, counted, lost, answer, ports, elapsed_s)
+        for stream, counted, lost in zip(sent, by_sent, dropped, strict=True)
     ]
-    counts, classes = counts_by_class(sent, each)
+    counts, classes = counts_by_class(sent, by_class)
     reasons = link_reasons([name for name, up in answer["links"].items() if not up])
     if not answer["complete"] or elapsed_s > spec.duration_s * (1 + _MAX_STRETCH_RATIO):
         detail = (
@@ -117,8 +117,8 @@ def trial_result(
         reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
     nics = {name: _nic(name, answer["ports"][str(port.number)]) for name, port in ports.items()}
     max_unsent_ratio = _MAX_UNSENT_RATIO_SATURATING if spec.saturating else _MAX_UNSENT_RATIO
-    for at, count in enumerate(counts):
-        own = [index for index, one in enumerate(sent) if one.direction == at]
+    for number, count in enumerate(counts):
+        own = [index for index, stream in enumerate(sent) if stream.direction == number]
         lost = sum(dropped[index] for index in own)
         fell = _fallen(count.direction, [pair for index in own for pair in by_sent[index]], answer, ports)
         rx = answer["ports"][str(ports[count.direction.rx].number)]
@@ -183,12 +183,12 @@ def _dropped(
 ) -> list[int]:
     """Frames that streams count as sent, and the port never sent. Among classes they are divided by what each sent."""
     dropped = [0] * len(sent)
-    for at, direction in enumerate(spec.directions):
-        own = [index for index, one in enumerate(sent) if one.direction == at]
+    for number, direction in enumerate(spec.directions):
+        own = [index for index, stream in enumerate(sent) if stream.direction == number]
         written = [_written(by_sent[index]) for index in own]
         lost = sum(written) - answer["ports"][str(ports[direction.tx].number)]["opackets"]
         if lost > 0:
-            for index, share in zip(own, shares(lost, [max(0, each) for each in written]), strict=True):
+            for index, share in zip(own, shares(lost, [max(0, frames) for frames in written]), strict=True):
                 dropped[index] = share
     return dropped
 
@@ -206,17 +206,22 @@ def _counts(
     direction = spec.directions[sent.direction]
     rx_port = ports[direction.rx].number
     # Frames that no stream claims are foreign: the DUT's own, such as LLDP, or another trial's.
-    claimed = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == rx_port)
-    claimed += sum(seen["elsewhere"].get(str(rx_port), 0) for seen in answer["streams"])
-    errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
-    wrong: dict[str, int | None] = {kind: sum(each.get(kind, 0) for each in errors) for kind in ("dup", "out_of_order")}
+    claimed = sum(counted["received"] for counted in answer["streams"] if counted["rx_port"] == rx_port)
+    claimed += sum(counted["elsewhere"].get(str(rx_port), 0) for counted in answer["streams"])
+    errors = [counted["latency"]["errors"] for _, counted in streams if counted["latency"]]
+    wrong: dict[str, int | None] = {
+        kind: sum(stream_errors.get(kind, 0) for stream_errors in errors) for kind in ("dup", "out_of_order")
+    }
     if len(errors) < len(streams):  # it did not look at all
         wrong = {kind: count or None for kind, count in wrong.items()}
-    sampled = [complete_latency(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
+    sampled = [
+        complete_latency(counted["latency"], counted["received"]) for _, counted in streams if counted["latency"]
+    ]
     latency = merge_latencies(sampled) if spec.latency else None
-    sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
+    sent_bytes = sum(counted["sent_bytes"] for _, counted in streams)
     elsewhere = {
-        name: sum(seen["elsewhere"].get(str(at.number), 0) for _, seen in streams) for name, at in ports.items()
+        name: sum(counted["elsewhere"].get(str(port.number), 0) for _, counted in streams)
+        for name, port in ports.items()
     }
     return DirectionCounts(
         direction=direction,
@@ -224,7 +229,7 @@ def _counts(
         sent=_written(streams) - dropped,
         refused=0,
         skipped=max(0, sent.frames - _written(streams) + dropped),
-        received=sum(seen["received"] for _, seen in streams),
+        received=sum(counted["received"] for _, counted in streams),
         duplicated=wrong["dup"],
         out_of_order=wrong["out_of_order"],
         foreign=max(0, answer["ports"][str(rx_port)]["ipackets"] - claimed),
@@ -232,8 +237,8 @@ def _counts(
         sent_bytes=sent_bytes - round(dropped * sent.sent.traffic.mean_frame_size),
         # Some NICs count a flow's frames and not its bytes; all frames of a stream have one size.
         received_bytes=sum(
-            seen["received_bytes"] or (len(wanted["frame"]) // 2 + FCS_BYTES) * int(seen["received"])
-            for wanted, seen in streams
+            counted["received_bytes"] or (len(wanted["frame"]) // 2 + FCS_BYTES) * int(counted["received"])
+            for wanted, counted in streams
         ),
         elapsed_ns=round(elapsed_s * 1e9),
         latency=latency,
@@ -248,8 +253,10 @@ def _fallen(
     """Counters of a direction that are below 0, for a person."""
     numbers = [ports[end].number for end in (direction.tx, direction.rx)]
     counted_by = [(f"port {number}", answer["ports"][str(number)]) for number in numbers]
-    counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
-    return tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
+    counted_by += [(f"stream {counted['id']}", {key: counted[key] for key in _STREAM}) for _, counted in streams]
+    return tuple(
+        f"{key} {count} of {who}" for who, counters in counted_by for key, count in counters.items() if count < 0
+    )
 
 
 def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:

@@ -72,9 +72,9 @@ class CountedBursts:
 
     def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send bursts in each direction until all arrive, or for two seconds: a DUT may drop them on purpose."""
-        for each in classes_of(traffic):
+        for traffic_class in classes_of(traffic):
             spec = TrialSpec(
-                replace(each.traffic, flows=1),
+                replace(traffic_class.traffic, flows=1),
                 BURST_FRAMES,
                 1.0,
                 tuple(directions),
@@ -84,7 +84,9 @@ class CountedBursts:
             )
             until = time.monotonic() + _LEARN_S
             self.run_trial(spec)  # until all have sent once, frames are flooded
-            while any(one.received < one.sent for one in self.run_trial(spec).counts) and time.monotonic() < until:
+            while (
+                any(count.received < count.sent for count in self.run_trial(spec).counts) and time.monotonic() < until
+            ):
                 pass
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
@@ -104,7 +106,7 @@ class CountedBursts:
         check_countable(spec.traffic)
         if len({direction.tx for direction in spec.directions}) < len(spec.directions):
             raise ConfigError("in virtual time frames are sent to one receiver: give each direction a port of its own")
-        different = [frames_until_repeat(each.traffic) for each in classes_of(spec.traffic)]
+        different = [frames_until_repeat(traffic_class.traffic) for traffic_class in classes_of(spec.traffic)]
         at_once = max(BURST_FRAMES, spec.traffic.combinations, *different)
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
@@ -113,19 +115,19 @@ class CountedBursts:
         sent = spec.streams(frames)
         results: list[list[TrialResult]] = [[] for _ in sent]
         for done in range(0, frames, at_once):
-            for stream, found in zip(sent, results, strict=True):
+            for stream, stream_results in zip(sent, results, strict=True):
                 if done < stream.frames:
                     burst, parts = self._burst(spec, stream, min(at_once, stream.frames - done), forwarding_ns)
                     bursts.append(burst)
-                    found.extend(parts)
-        each = [
-            _summed(spec.directions[stream.direction], found, stream.frames)
-            for stream, found in zip(sent, results, strict=True)
+                    stream_results.extend(parts)
+        by_class = [
+            _summed(spec.directions[stream.direction], stream_results, stream.frames)
+            for stream, stream_results in zip(sent, results, strict=True)
         ]
-        counts, classes = counts_by_class(sent, each)
+        counts, classes = counts_by_class(sent, by_class)
         # When frames were sent invalidates nothing in virtual time, which has no rates.
-        each_result = (result for found in results for result in found)
-        invalid = tuple(reason for result in each_result for reason in result.invalid if not reason.counts_hold)
+        all_results = (result for stream_results in results for result in stream_results)
+        invalid = tuple(reason for result in all_results for reason in result.invalid if not reason.counts_hold)
         return TrialResult(spec, counts, RigHealth(), invalid, classes=classes), tuple(bursts)
 
     def _burst(

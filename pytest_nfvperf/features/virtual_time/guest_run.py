@@ -319,7 +319,16 @@ class _Guest:
         stdout, stderr = (each.path.read_text(encoding="utf-8", errors="replace") for each in self._outputs)
         number = int(status.read_text(encoding="ascii"))
         elapsed_s = time.monotonic() - self._began
-        return GuestRun(self._command, number, stdout, stderr, self._machine.time, boot_s, elapsed_s, self._shared)
+        return GuestRun(
+            command=self._command,
+            status=number,
+            stdout=stdout,
+            stderr=stderr,
+            time=self._machine.time,
+            boot_s=boot_s,
+            elapsed_s=elapsed_s,
+            shared=self._shared,
+        )
 
     def _evidence(self) -> dict[str, str]:
         texts = {"console": tail(self._console, _CONSOLE_LINES), "QEMU": self._qemu.log_tail()}

@@ -99,16 +99,16 @@ def trial_result(
     cpus: Sequence[int] = (),
 ) -> TrialResult:
     """The answer as a result, with the reasons against it (``engine_reasons``). ``windows``: of the same answer."""
-    receivers = {each.rx for each in spec.directions}
+    receivers = {direction.rx for direction in spec.directions}
     ports = {}
     for name, port in attached.items():
         reported = answer["ports"][name] if name in receivers else {"foreign": {}} | answer["ports"].get(name, {})
         ports[name] = RingPort(reported["foreign"], back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
     arriving, streams = _by_receiver(spec, sent, answer["streams"])
-    directions = [spec.directions[one.direction] for one in arriving]
-    each = [_counts(to, stream, ports[to.rx]) for to, stream in zip(directions, streams, strict=True)]
-    counts, classes = counts_by_class(arriving, each)
+    directions = [spec.directions[stream_class.direction] for stream_class in arriving]
+    by_class = [_counts(to, stream, ports[to.rx]) for to, stream in zip(directions, streams, strict=True)]
+    counts, classes = counts_by_class(arriving, by_class)
     if len(arriving) > len(sent):
         windows = None  # their counts are of frames sent, and each is received by several
     if classes and windows is not None:
@@ -139,7 +139,7 @@ def trial_result(
         nics=tuple(NicCounts(name, **port["nic"]) for name, port in answer["ports"].items() if port.get("nic")),
     )
     judged = None if spec.saturating else result.judgement.windows
-    own = list(zip(each, streams, strict=True))
+    own = list(zip(by_class, streams, strict=True))
     reasons = engine_reasons(spec, own, ports, health, judged, result.nics, skipped_share=skipped_share, cpus=cpus)
     return replace(result, invalid=reasons)
 
@@ -149,13 +149,13 @@ def _by_receiver(
 ) -> tuple[list[ClassStream], list[Mapping[str, Any]]]:
     """Streams and their rows of the answer, once for each receiver of a stream, with what arrived there."""
     arriving: list[ClassStream] = []
-    found: list[Mapping[str, Any]] = []
+    arrived_rows: list[Mapping[str, Any]] = []
     for stream, row in zip(sent, rows, strict=True):
-        for number, one in enumerate(stream.by_receiver()):
-            arriving.append(one)
-            there = row.get("receivers", {}).get(spec.directions[one.direction].rx, {})
-            found.append({**row, **there, **({"misdirected": {}} if number else {})})
-    return arriving, found
+        for number, received in enumerate(stream.by_receiver()):
+            arriving.append(received)
+            there = row.get("receivers", {}).get(spec.directions[received.direction].rx, {})
+            arrived_rows.append({**row, **there, **({"misdirected": {}} if number else {})})
+    return arriving, arrived_rows
 
 
 def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None:
