@@ -41,7 +41,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("command", "export"): "pytest_nfvperf.features.export.export:EXPORT",
     ("engine", "packet-socket"): "pytest_nfvperf.features.virtual_time.counting_generators:PacketSocketSide",
     ("engine", "trex"): "pytest_nfvperf.features.trex.side:TrexSide",
-    ("node hosts", "ssh"): "pytest_nfvperf.features.far.node:FAR_NODES",
+    ("node hosts", "ssh"): "pytest_nfvperf.features.far.node:FarNodes",
     ("profiler", "perf"): "pytest_nfvperf.features.profile.perf:PerfProfiler",
     ("profiles", "--nfv-profile-cpu"): "pytest_nfvperf.features.profile.profiles:profiles",
     ("remover", "announced"): "pytest_nfvperf.features.routing.lab_speakers:withdraw_announcement",

@@ -14,7 +14,6 @@ import pytest
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched
 from pytest_nfvperf.backends.local import lacks_cabled
 from pytest_nfvperf.features.far import server
-from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -97,9 +96,9 @@ def test_another_machine_has_cabled_ports_only():
 
 
 class _Line:
-    def ask(self, *asked: str) -> Answer:
+    def ask_timed(self, *asked: str) -> tuple[object, int]:
         assert asked == ("of", "source3", "snapshot")
-        return Answer(("ovs", 40, [("a", 1)]), 1_000)
+        return ("ovs", 40, [("a", 1)]), 1_000
 
 
 def test_a_snapshot_is_dated_by_the_clock_here():

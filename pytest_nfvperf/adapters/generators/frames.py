@@ -12,7 +12,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -228,32 +228,12 @@ def _number(name: str, offset: int, size: int, first: int, count: int, every: in
 def program_stream(program: FrameProgram) -> dict[str, Any]:
     """The keys of a stream of the engine's ``trial`` command that say which frames it has."""
     fields = [
-        {
-            "offset": each.offset,
-            "size": each.size,
-            "shift": each.shift,
-            "bits": each.bits,
-            "first": _unsigned(each.first),
-            "step": _unsigned(each.step),
-            "count": each.count,
-            "every": each.every,
-            "seed": each.seed,
-            "random": each.order == "random",
-        }
-        for each in program.fields
+        {key: value for key, value in asdict(field).items() if key not in {"name", "order"}}
+        | {"first": _unsigned(field.first), "step": _unsigned(field.step), "random": field.order == "random"}
+        for field in program.fields
     ]
     checksums = [
-        {
-            "kind": each.kind,
-            "offset": each.offset,
-            "start": each.start,
-            "end": each.end,
-            "fields": list(each.fields),
-            "checksums": list(each.checksums),
-            "signature": each.signature,
-            "never_zero": each.never_zero,
-        }
-        for each in program.checksums
+        {key: value for key, value in asdict(checksum).items() if key != "name"} for checksum in program.checksums
     ]
     return {
         "templates": [template.hex() for template in program.templates],

@@ -27,7 +27,6 @@ from pytest_nfvperf.adapters.net.netlink import (
     NETLINK_GENERIC,
     KernelRefusedError,
     Netlink,
-    RawMessage,
     Request,
     attributes,
     family_number,
@@ -247,7 +246,7 @@ def _devlink(pci: str) -> dict[str, str]:
     try:
         with Netlink(NETLINK_GENERIC) as netlink:
             kind = family_number(netlink, "devlink")
-            answers = netlink.ask(Request(f"ask devlink about {pci}", RawMessage(kind, body)))
+            answers = netlink.ask(Request(f"ask devlink about {pci}", (kind, body)))
     except (KernelRefusedError, OSError):
         return {}
     return devlink_info(answers[0][HEADER_BYTES:]) if answers else {}

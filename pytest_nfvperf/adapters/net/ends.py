@@ -85,14 +85,6 @@ def read_links() -> dict[str, LinkState]:
     return links
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """A feature of an interface. ``fixed``: its driver does not let it be changed."""
-
-    active: bool
-    fixed: bool
-
-
 class _FeaturesMessage(genlmsg):  # type: ignore[misc]
     nla_map = (
         ("ETHTOOL_A_FEATURES_UNSPEC", "none"),
@@ -133,8 +125,8 @@ class Ethtool:
             if getattr(now, name) is not on:
                 raise TestbedError(_not_changed(interface, name, on, self.features(interface)))
 
-    def _switch(self, interface: str, name: str, on: bool, features: Mapping[str, Feature]) -> None:
-        changeable = [feature for feature in _FEATURES[name] if feature in features and not features[feature].fixed]
+    def _switch(self, interface: str, name: str, on: bool, features: Mapping[str, tuple[bool, bool]]) -> None:
+        changeable = [feature for feature in _FEATURES[name] if feature in features and not features[feature][1]]
         if not changeable:
             return
         value: list[Any] = [["ETHTOOL_A_BITSET_BIT_VALUE", True]] if on else []
@@ -151,12 +143,13 @@ class Ethtool:
         features = self.features(interface)
         offloads: dict[str, bool | None] = {}
         for offload, names in _FEATURES.items():
-            present = [features[name].active for name in names if name in features]
+            present = [features[name][0] for name in names if name in features]
             # as ethtool -k shows it: on if any of a group is on
             offloads[offload] = any(present) if present else None
         return Offloads(**offloads)
 
-    def features(self, interface: str) -> dict[str, Feature]:
+    def features(self, interface: str) -> dict[str, tuple[bool, bool]]:
+        """By name whether each is active, and whether it is fixed: its driver does not let it be changed."""
         request = Request(
             f"read the offloads of {interface}", self._message(pyroute2_ethtool.ETHTOOL_MSG_FEATURES_GET, interface)
         )
@@ -164,7 +157,7 @@ class Ethtool:
         bitsets = dict(attributes(answer[HEADER_BYTES:]))
         changeable, active = _names(bitsets[_HW]), _names(bitsets[_ACTIVE])
         every = _names(bitsets[_HW], unset_too=True) | active
-        return {name: Feature(active=name in active, fixed=name not in changeable) for name in every}
+        return {name: (name in active, name not in changeable) for name in every}
 
     def _message(self, command: int, interface: str) -> Any:
         message = _FeaturesMessage()
@@ -182,12 +175,12 @@ def _names(bitset: bytes, *, unset_too: bool = False) -> set[str]:
     return {bit[_BIT_NAME].rstrip(b"\0").decode() for bit in bits if every or _BIT_VALUE in bit}
 
 
-def _not_changed(interface: str, offload: str, on: bool, features: Mapping[str, Feature]) -> str:
-    members = [name for name in _FEATURES[offload] if name in features]
+def _not_changed(interface: str, offload: str, on: bool, features: Mapping[str, tuple[bool, bool]]) -> str:
+    members = {name: features[name] for name in _FEATURES[offload] if name in features}
     states = ", ".join(
-        f"{name}: {_on_off(features[name].active)}{' [fixed]' if features[name].fixed else ''}" for name in members
+        f"{name}: {_on_off(active)}{' [fixed]' if fixed else ''}" for name, (active, fixed) in members.items()
     )
-    fixed = all(features[name].fixed for name in members)
+    fixed = all(fixed for _, fixed in members.values())
     why = "its driver does not let it be changed" if fixed else "its driver, or an offload that it needs, forbids it"
     return (
         f"{offload} of interface {interface!r} cannot be switched {_on_off(on)}: {why}; "

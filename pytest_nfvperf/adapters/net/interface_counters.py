@@ -16,7 +16,7 @@ from typing import Any
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request, attributes
 from pytest_nfvperf.adapters.net.threads import enter
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -101,7 +101,7 @@ def _qdiscs(netlink: Netlink) -> Iterator[tuple[int, int]]:
 def _packet_sockets() -> Iterator[tuple[int, int]]:
     """Drops of each packet socket that is bound to an interface; none on a kernel without CONFIG_PACKET_DIAG."""
     body = _PACKET_REQUEST.pack(17, 0, 0, 0, _SHOW_INFO | _SHOW_MEMORY, 0xFFFFFFFF, 0xFFFFFFFF)  # AF_PACKET
-    request = Request("list packet sockets", RawMessage(_SOCK_DIAG_BY_FAMILY, body))
+    request = Request("list packet sockets", (_SOCK_DIAG_BY_FAMILY, body))
     try:
         with Netlink(_NETLINK_SOCK_DIAG) as netlink:
             answers = netlink.ask(request, dump=True)

@@ -67,18 +67,13 @@ class KernelRefusedError(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message: pyroute2's with type and flags, or raw. ``what``: for messages: "make the veth pair a - b"."""
+    """A message of pyroute2's with type and flags, or its type and the data after the header.
+
+    ``what``: for messages: "make the veth pair a - b".
+    """
 
     what: str
     message: Any
-
-
-@dataclass(slots=True)
-class RawMessage:
-    """A message without a class in pyroute2: its type, and the data after the header."""
-
-    kind: int
-    data: bytes
 
 
 class Netlink:
@@ -141,9 +136,9 @@ class Netlink:
 
     def _encoded(self, message: Any, flags: int) -> bytes:
         self._sequence += 1
-        if isinstance(message, RawMessage):
-            length = _HEADER.size + len(message.data)
-            return _HEADER.pack(length, message.kind, REQUEST | flags, self._sequence, 0) + message.data
+        if isinstance(message, tuple):
+            kind, body = message
+            return _HEADER.pack(_HEADER.size + len(body), kind, REQUEST | flags, self._sequence, 0) + bytes(body)
         header = message["header"]
         header["flags"] = header.get("flags", 0) | REQUEST | flags
         header["sequence_number"] = self._sequence

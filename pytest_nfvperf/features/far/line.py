@@ -12,11 +12,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pytest_nfvperf import __version__
@@ -24,8 +21,7 @@ from pytest_nfvperf.adapters.process.process import completed, tail
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.far.server import ALIVE, LEASE_S
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.lab_cables import node_testbed
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, FarHost, NodeSpec, Testbed, dut_of_node
+from pytest_nfvperf.model.testbed.testbed import FarHost
 
 ANSWER_S = 60.0
 """Longer than any request takes, DPDK's start included."""
@@ -40,14 +36,6 @@ _PROBE = "from pytest_nfvperf import __version__; print(__version__)"
 _NO_WORDS = "without a word of ssh's: the far end's Python was ended (by the kernel, out of memory?), or ssh was"
 _SSH_FAILED = 255
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """``sent_ns``: when it left the far end, by this machine's monotonic clock: half a round trip before it arrived."""
-
-    value: Any
-    sent_ns: int
 
 
 def check_version(node: str, host: FarHost) -> None:
@@ -132,8 +120,14 @@ class NodeLine:
         """True once the line has ended by itself."""
         return self._error is not None
 
-    def ask(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> Answer:
-        """Call a method of ``FarNode``, and wait for its answer.
+    def ask(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> Any:
+        """Call a method of ``FarNode``, and return its answer; errors as of ``ask_timed``."""
+        return self.ask_timed(method, *arguments, deadline_s=deadline_s)[0]
+
+    def ask_timed(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> tuple[Any, int]:
+        """The answer to a call of a method of ``FarNode``, and when it left the far end.
+
+        That time, in ns, is by this machine's monotonic clock: half a round trip before the answer arrived.
 
         Raises:
             ConfigError, UnavailableError, TestbedError: as raised there.
@@ -148,7 +142,7 @@ class NodeLine:
         if answer[0] != "ok":
             raise _raised_there(*answer[1:])
         _, value, took_ns = answer
-        return Answer(value, now - max(0, now - began - took_ns) // 2)
+        return value, now - max(0, now - began - took_ns) // 2
 
     def _exchange(self, method: str, arguments: tuple[object, ...], deadline_s: float) -> tuple[Any, ...]:
         self._requests += 1
@@ -203,25 +197,3 @@ def _raised_there(kind: str, message: str, evidence: dict[str, str], key: str | 
         return UnavailableError(message)
     made: type[TestbedError] = DeadlineError if kind == "DeadlineError" else TestbedError
     return made(message, evidence=evidence)
-
-
-def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
-    """The fingerprint of a node's host; starts no OVS there.
-
-    Raises:
-        ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
-        UnavailableError: execnet is missing here.
-    """
-    if find_spec("execnet") is None:
-        raise UnavailableError("nodes on other machines need execnet: pip install 'pytest-nfvperf[ssh]'")
-    check_version(node.name, host)
-    dut = dut_of_node(testbed, TESTBED_DUT, node.name)
-    with TemporaryDirectory(prefix="nfvperf-") as folder:
-        try:
-            with closing(NodeLine(host, Path(folder) / "ssh.log")) as line:
-                facts: dict[str, Any] = line.ask("look", node_testbed(testbed, node.name), dut).value
-        except ConfigError as error:
-            raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
-        except TestbedError as error:
-            raise ConfigError(f"on {host}: {error}", key=f"nodes.{node.name}") from error
-    return facts

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,11 +19,21 @@ from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeHosts
 from pytest_nfvperf.adapters.ovs.ovs_datapath import NodeOvs
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
-from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
+from pytest_nfvperf.features.far.line import ANSWER_S, NodeLine, check_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
+from pytest_nfvperf.model.testbed.lab_cables import node_testbed
+from pytest_nfvperf.model.testbed.testbed import (
+    TESTBED_DUT,
+    CpuPlan,
+    DatapathInfo,
+    Dut,
+    FarHost,
+    NodeSpec,
+    Testbed,
+    dut_of_node,
+)
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
 from pytest_nfvperf.model.topology.topology import Topology, node_topology
 from pytest_nfvperf.ports.datapath import Collector
@@ -36,7 +50,7 @@ class FarCounters(Collector):
     """
 
     def __init__(self, line: NodeLine, number: int, source: str, *, settles: bool = False) -> None:
-        self._ask = partial(line.ask, "of", f"source{number}")
+        self._ask = partial(line.ask_timed, "of", f"source{number}")
         self.source = source
         self._settles = settles
 
@@ -47,9 +61,9 @@ class FarCounters(Collector):
         return _snapshot_of(self._ask("settled", before, after, missing)) if self._settles else after
 
 
-def _snapshot_of(answer: Answer) -> CounterSnapshot:
-    source, age_ns, counters = answer.value
-    return CounterSnapshot(source, answer.sent_ns - age_ns, tuple((name, value) for name, value in counters))
+def _snapshot_of(answer: tuple[Any, int]) -> CounterSnapshot:
+    (source, age_ns, counters), sent_ns = answer
+    return CounterSnapshot(source, sent_ns - age_ns, tuple((name, value) for name, value in counters))
 
 
 class _RemoteMethod:
@@ -62,7 +76,7 @@ class _RemoteMethod:
         self._name = name
 
     def __get__(self, one: Any, owner: type) -> Callable[..., Any]:
-        return lambda *arguments: one._line.ask("of", self._part, self._name, *arguments).value
+        return lambda *arguments: one._line.ask("of", self._part, self._name, *arguments)
 
 
 class FarBuilt(BuiltNode):
@@ -83,7 +97,7 @@ class FarBuilt(BuiltNode):
         self._line = line
         self._host = host
         self._closed = False
-        self._interfaces, self._ports = line.ask("build", topology, uplinks).value
+        self._interfaces, self._ports = line.ask("build", topology, uplinks)
 
     def attachments(self) -> Mapping[str, str | None]:
         return dict(self._ports)
@@ -96,7 +110,7 @@ class FarBuilt(BuiltNode):
         raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
 
     def offload_share(self) -> OffloadShare:
-        return TypeAdapter(OffloadShare).validate_python(self._line.ask("of", "built", "offload_share").value)
+        return TypeAdapter(OffloadShare).validate_python(self._line.ask("of", "built", "offload_share"))
 
     def wait_ready(self, deadline_s: float) -> None:
         self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
@@ -135,7 +149,7 @@ class FarOvs(NodeOvs):
             self._line = NodeLine(host, log, partial(note_process, journal, entry))
             try:
                 bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the far end plans the others
-                info, sources = self._line.ask("start", bed, dut, name).value
+                info, sources = self._line.ask("start", bed, dut, name)
             except BaseException:
                 self._line.close()
                 raise
@@ -159,7 +173,7 @@ class FarOvs(NodeOvs):
 
     def logs(self) -> Mapping[str, str]:
         try:
-            return dict(self._line.ask("of", "ovs", "logs").value)
+            return dict(self._line.ask("of", "ovs", "logs"))
         except TestbedError as error:
             return {"connection": error.message}
 
@@ -184,8 +198,27 @@ class FarNodes(NodeHosts):
         return {node.name: self.look_at(node) for node in self._nodes}
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
-        assert node.host is not None
-        return look_at(self._testbed, node, node.host)
+        """The fingerprint of a node's host; starts no OVS there.
+
+        Raises:
+            ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
+            UnavailableError: execnet is missing here.
+        """
+        host = node.host
+        assert host is not None
+        if find_spec("execnet") is None:
+            raise UnavailableError("nodes on other machines need execnet: pip install 'pytest-nfvperf[ssh]'")
+        check_version(node.name, host)
+        dut = dut_of_node(self._testbed, TESTBED_DUT, node.name)
+        with TemporaryDirectory(prefix="nfvperf-") as folder:
+            try:
+                with closing(NodeLine(host, Path(folder) / "ssh.log")) as line:
+                    facts: dict[str, Any] = line.ask("look", node_testbed(self._testbed, node.name), dut)
+            except ConfigError as error:
+                raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
+            except TestbedError as error:
+                raise ConfigError(f"on {host}: {error}", key=f"nodes.{node.name}") from error
+        return facts
 
     def check(self) -> None:
         """Look at all hosts.
@@ -235,6 +268,3 @@ def refuse_different_versions(versions: dict[str, str]) -> None:
             f"that it differs: 'ovs: {{other: installed}}' and 'nodes: {{{other}: {{ovs: other}}}}'",
             key=f"nodes.{other}",
         )
-
-
-FAR_NODES: Callable[[Testbed], NodeHosts] = FarNodes

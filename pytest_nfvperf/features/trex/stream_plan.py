@@ -173,14 +173,11 @@ def latency_frames(load_fps: int, frames: int) -> int:
     return max(1, frames * rate // load_fps)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A share of a class's frames in a direction: those that one stream sends. ``frame``: its template, without FCS."""
+_Part = tuple[bytes, int, Mapping[str, Any], bool]
+"""A share of a class's frames in a direction: those that one stream sends.
 
-    frame: bytes
-    frames: int
-    fields: Mapping[str, Any]
-    latency: bool = False
+Its template without FCS, how many frames, the fields that vary, and whether they are latency frames.
+"""
 
 
 def _class_streams(spec: TrialSpec, sent: ClassStream, ports: Mapping[str, TrexPort]) -> list[dict[str, Any]]:
@@ -197,15 +194,15 @@ def _class_streams(spec: TrialSpec, sent: ClassStream, ports: Mapping[str, TrexP
         {
             "port": ports[direction.tx].number,
             "rx_port": ports[direction.rx].number,
-            "latency": part.latency,
-            "frames": part.frames,
-            "fps": sent.fps * part.frames / sent.frames,
+            "latency": latency,
+            "frames": frames,
+            "fps": sent.fps * frames / sent.frames,
             # Streams that begin together would send in bursts: each begins a part of a frame's interval later.
-            "start_after_us": round(1e6 / sent.fps * at / len(parts), 3),
-            "frame": part.frame.hex(),
-            "fields": part.fields,
+            "start_after_us": round(1e6 / sent.fps * number / len(parts), 3),
+            "frame": frame.hex(),
+            "fields": fields,
         }
-        for at, part in enumerate(parts)
+        for number, (frame, frames, fields, latency) in enumerate(parts)
     ]
 
 
@@ -226,7 +223,7 @@ def _short_form_parts(
     addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
     begins = [sum(count for _, count, _ in wanted[:at]) % traffic.flows for at in range(len(wanted))]
     return [
-        _Part(build_frame(size, addresses), count, _fields(traffic, begin, latency=latency, reverse=reverse), latency)
+        (build_frame(size, addresses), count, _fields(traffic, begin, latency=latency, reverse=reverse), latency)
         for (size, count, latency), begin in zip(wanted, begins, strict=True)
     ]
 
@@ -255,10 +252,11 @@ def _packet_parts(
         wanted.append((larger, sampled, True))
     elif sampled:
         wanted.append((_with_room(program), sampled, True))
-    parts, begin = [], 0
+    parts: list[_Part] = []
+    begin = 0
     for single, count, latency in wanted:
         if count:
-            parts.append(_Part(single.templates[0], count, instructions(single, begin % program.combinations), latency))
+            parts.append((single.templates[0], count, instructions(single, begin % program.combinations), latency))
         begin += count
     return parts
 
