@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import complete_testbed
 from pytest_nfvperf.adapters.machine import machine_checks as machine
-from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
-from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState, lab_checks, node_checks
+from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState, distance_check, lab_checks, node_checks
 from pytest_nfvperf.adapters.ovs.installation import named_versions
 from pytest_nfvperf.adapters.report.terminal_table import rendered, table
 from pytest_nfvperf.backends.embedded_side import cached_round_trips, side_of

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
-from pytest_nfvperf.adapters.machine.machine_checks import CheckState
+from pytest_nfvperf.adapters.machine.machine_checks import CheckState, distance_check
 from pytest_nfvperf.adapters.process.journal import RUN_DIR_VARIABLE
 from pytest_nfvperf.model.errors import GeneratorError
 from tests.functional.ovs_support import needs_root

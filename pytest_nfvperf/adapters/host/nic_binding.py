@@ -40,7 +40,6 @@ class PciBus:
 
     def __init__(self, sysfs: Path = SYSFS) -> None:
         self.sysfs = sysfs
-        self._devices = sysfs / "bus/pci/devices"
         self._drivers = sysfs / "bus/pci/drivers"
 
     def device(self, address: str) -> PciDevice | None:

@@ -37,7 +37,6 @@ class PciDevice:
 
     Attributes:
         address: with domain, in lower case: "0000:3b:00.0".
-        vendor_device: "8086:10c9", as lspci -n shows it.
         driver: of the kernel, such as "igb" or "vfio-pci"; None while no driver has it.
         driver_override: the only driver that may take it; None where any may.
         iommu_group: its number; None without an IOMMU, or if the IOMMU does not serve the device.
@@ -52,7 +51,6 @@ class PciDevice:
     """
 
     address: str
-    vendor_device: str
     driver: str | None = None
     driver_override: str | None = None
     iommu_group: int | None = None
@@ -80,7 +78,6 @@ def read_device(address: str, sysfs: Path = SYSFS) -> PciDevice | None:
     if not device.exists():
         return None
     group = _target(device / "iommu_group")
-    vendor, number = ((read_fact(device / name) or "").removeprefix("0x") for name in ("vendor", "device"))
     override, node = read_fact(device / "driver_override"), _number(device / "numa_node")
     members = sorted(path.name for path in (device / "iommu_group/devices").glob("*"))
     # A virtio NIC has its interface below the virtio device.
@@ -88,7 +85,6 @@ def read_device(address: str, sysfs: Path = SYSFS) -> PciDevice | None:
     virtfns = sorted(device.glob("virtfn*"), key=lambda path: int(path.name.removeprefix("virtfn")))
     return PciDevice(
         address,
-        f"{vendor}:{number}",
         driver=_target(device / "driver"),
         driver_override=None if override in {None, "", "(null)"} else override,
         iommu_group=int(group) if group is not None else None,

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -14,15 +15,24 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.generators.embedded.generator import start_generator
 from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
 from pytest_nfvperf.adapters.host.cpu_account import cpu_quota
-from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
+from pytest_nfvperf.adapters.host.cpus import (
+    complete_testbed,
+    discover_testbed,
+    isolated_cpus,
+    plan_cpus,
+    read_cpu_places,
+    read_cpus,
+)
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, lacks_af_xdp, read_nic
 from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_dpdk_device, is_to_be_made, why_not_set_up
 from pytest_nfvperf.adapters.host.pci import read_device
 from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB, SETUP_USES, SetupError, read_distribution
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
 from pytest_nfvperf.adapters.net.ends import interface_exists
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
@@ -32,11 +42,24 @@ from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
 from pytest_nfvperf.adapters.ovs.private_ovs import OWN_FILES, RAISE_OPEN_FILES
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
+from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find, install_hint
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.lab_cables import is_pci, ports_here
+from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.disturbance.cpu_distance import Bands, Distance, find_bands
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed.cpu_neighbours import (
+    Choice,
+    CpuPair,
+    bands_text,
+    closer_cpus,
+    describe_distances,
+    pairs,
+    worth_trying,
+)
+from pytest_nfvperf.model.testbed.cpu_neighbours import advice as cpus_to_write
+from pytest_nfvperf.model.testbed.lab_cables import is_lab, is_pci, ports_here
 from pytest_nfvperf.model.testbed.testbed import (
     TESTBED_DUT,
     Dut,
@@ -76,6 +99,7 @@ class Check:
 FEATURE_CHECKS = Point[Callable[[Testbed | None], list[Check]]]("checks")
 """Checks of what features need of this machine, and of a testbed if there is one."""
 
+_DISTANCE = "CPU distance"
 _AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
 _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("FRR", "bgpd", ()),
@@ -446,3 +470,81 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
     if lacking is not None:
         return Check(name, CheckState.MISSING, described, lacking, needed=True)
     return Check(name, CheckState.OK, f"Open vSwitch {binaries.version}, datapath {datapath}; {described}")
+
+
+# How far apart the CPUs of generator and DUT are: some milliseconds, on CPUs that no run uses.
+
+
+def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[float]]) -> Check:
+    """Measure how far the PMDs' and VNFs' CPUs are from the generator's, or say why that was not measured.
+
+    ``testbed`` None: the default one of this machine. ``known``: round trips, ns, that earlier runs on a testbed's
+    CPUs observed.
+    """
+    try:
+        testbed = discover_testbed() if testbed is None else complete_testbed(testbed)
+        if testbed.generator.engine != "embedded" or is_lab(testbed):
+            return Check(_DISTANCE, OK, "not needed: generator and DUT share no rings")
+        with ExitStack() as stack:
+            return _DistanceCheck(testbed, find_bands(known(testbed)), stack).check()
+    except NfvperfError as error:
+        return Check(_DISTANCE, WARN, "not measured", str(error))
+
+
+class _DistanceCheck:
+    """A generator that runs on locked CPUs as long as ``stack`` is open."""
+
+    def __init__(self, testbed: Testbed, bands: Bands | None, stack: ExitStack) -> None:
+        self._cpus, self._bands, self._stack = testbed.cpus, bands, stack
+        self._places = read_cpu_places()
+        program = build.find()
+        self._journal = stack.enter_context(closing(open_journal()))
+        self._polling = {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
+        stack.enter_context(MeasurementLock(self._polling, self._journal.tag))
+        self._generator = stack.enter_context(closing(start_generator(self._journal, program, "doctor", self._cpus, 0)))
+
+    def check(self) -> Check:
+        cpus = self._cpus
+        distances = self._generator.distances((*cpus.pmd, *cpus.vnf))
+        measured = pairs(distances, self._bands, self._places)
+        keys = dict.fromkeys(cpus.vnf, "cpus.vnf") | dict.fromkeys(cpus.pmd, "cpus.pmd")
+        missing = [distance for distance in distances if distance.round_trip_ns is None]
+        texts = [describe_distances(measured), *map(_missing_text, missing), bands_text(self._bands)]
+        todo = [cpus_to_write(self._choices(measured), keys)]
+        if missing:
+            rights = "" if all(distance.preempted for distance in missing) else ", with CAP_SYS_NICE or RLIMIT_RTPRIO"
+            busy = cpu_list(sorted({distance.other for distance in missing}))
+            todo.append(f"see what runs on CPU {busy}, and look again{rights}")
+        state = WARN if any(todo) else OK
+        return Check(_DISTANCE, state, "; ".join(filter(None, texts)), ". ".join(filter(None, todo)))
+
+    def _choices(self, measured: Sequence[CpuPair]) -> list[Choice]:
+        """PMDs choose first: they may take a VNF's CPU."""
+        pmds, vnfs = ([pair for pair in measured if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
+        if not any(pair.apart for pair in measured):
+            return []
+        free = self._free_cpus()
+        choices = closer_cpus(
+            [pair for pair in pmds if pair.apart], [*free, *(pair for pair in vnfs if not pair.apart)]
+        )
+        given = {better.other for _, better in choices if better is not None}
+        left = [pair for pair in free if pair.other not in given]
+        return [*choices, *closer_cpus([pair for pair in vnfs if pair.apart], left)]
+
+    def _free_cpus(self) -> tuple[CpuPair, ...]:
+        """Measure CPUs without an owner, if they can be locked and a thread can run there."""
+        owned = {*self._polling, *self._cpus.housekeeping}
+        locked = []
+        for cpu in worth_trying(self._places.values(), self._cpus.generator, owned):
+            with suppress(TestbedError):  # another run measures there
+                self._stack.enter_context(MeasurementLock({cpu}, self._journal.tag))
+                locked.append(cpu)
+        try:
+            return pairs(self._generator.distances(locked), self._bands, self._places)
+        except GeneratorError:
+            return ()
+
+
+def _missing_text(distance: Distance) -> str:
+    right = "" if distance.preempted else ", and there is no right to a real-time priority, for which it would give way"
+    return f"CPU {distance.cpu} and CPU {distance.other} were not measured: CPU {distance.other} was in use{right}"
