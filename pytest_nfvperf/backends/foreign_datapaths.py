@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
@@ -15,6 +16,8 @@ from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
 from pytest_nfvperf.ports.datapath import Datapath
+
+T = TypeVar("T")
 
 
 class Workshop:
@@ -87,22 +90,19 @@ Makers = Mapping[str, DatapathMaker]
 """By the kind that a ``Dut`` names, such as "acme:wire"."""
 
 
-def all_makers(given: Iterable[Makers]) -> dict[str, DatapathMaker]:
-    """Merge the makers of all plugins.
+def merge_makers(hook: str, tables: Iterable[Mapping[str, T]], own: Mapping[str, T] | None = None) -> dict[str, T]:
+    """Merge the makers that all plugins give by a hook with our own.
 
     Raises:
         ConfigError: a kind has no colon, or two plugins make it.
     """
-    found: dict[str, DatapathMaker] = {}
-    for makers in given:
-        for kind, maker in makers.items():
-            why = "has no colon" if ":" not in kind else "is given twice" if kind in found else None
-            if why is not None:
-                raise ConfigError(
-                    f"pytest_nfvperf_datapaths: kind {kind!r} {why}: call it by your name, such as 'acme:{kind}'"
-                )
-            found[kind] = maker
-    return found
+    merged = dict(own or {})
+    for kind, maker in (row for table in tables for row in table.items()):
+        why = "has no colon" if ":" not in kind else "is given twice" if kind in merged else None
+        if why is not None:
+            raise ConfigError(f"{hook}: kind {kind!r} {why}: call it by your name, such as 'acme:{kind}'")
+        merged[kind] = maker
+    return merged
 
 
 def is_foreign(dut: Dut) -> bool:

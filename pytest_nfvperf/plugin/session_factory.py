@@ -163,9 +163,9 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         from pytest_nfvperf.backends.replay import ReplayBackend  # noqa: PLC0415
 
         return ReplayBackend(testbed)
-    from pytest_nfvperf.adapters.ovs.nics import add_makers  # noqa: PLC0415
+    from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS  # noqa: PLC0415
     from pytest_nfvperf.backends.embedded_side import side_of  # noqa: PLC0415
-    from pytest_nfvperf.backends.foreign_datapaths import all_makers  # noqa: PLC0415
+    from pytest_nfvperf.backends.foreign_datapaths import merge_makers  # noqa: PLC0415
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415
 
     return LocalBackend(
@@ -175,8 +175,10 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         record=options.record,
         wait_s=options.wait_s,
         say=partial(say, config),
-        nic_makers=add_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
-        datapaths=all_makers(config.hook.pytest_nfvperf_datapaths(config=config)),
+        nic_makers=merge_makers(
+            "pytest_nfvperf_nic_makers", config.hook.pytest_nfvperf_nic_makers(config=config), NIC_MAKERS
+        ),
+        datapaths=merge_makers("pytest_nfvperf_datapaths", config.hook.pytest_nfvperf_datapaths(config=config)),
     )
 
 

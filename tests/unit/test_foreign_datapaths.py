@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.backends.foreign_datapaths import all_makers, is_foreign, lacks_foreign
+from pytest_nfvperf.backends.foreign_datapaths import is_foreign, lacks_foreign, merge_makers
 from pytest_nfvperf.config.sla_file import parse_selector
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -25,7 +25,10 @@ class Maker:
 
 def test_makers_of_all_plugins_are_one_table():
     one, other = Maker(), Maker()
-    assert all_makers([{"acme:wire": one}, {}, {"b:vpp": other}]) == {"acme:wire": one, "b:vpp": other}
+    assert merge_makers("hook", [{"acme:wire": one}, {}, {"b:vpp": other}]) == {
+        "acme:wire": one,
+        "b:vpp": other,
+    }
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,7 @@ def test_makers_of_all_plugins_are_one_table():
 )
 def test_kinds_that_cannot_be(given, message):
     with pytest.raises(ConfigError) as caught:
-        all_makers(given)
+        merge_makers("hook", given)
     assert message in str(caught.value)
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from pytest_nfvperf.adapters.net import vduse
 from pytest_nfvperf.adapters.ovs import nics as nic_makers
-from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicContext, OvsPort, add_makers, maker_of
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicContext, OvsPort, maker_of
 from pytest_nfvperf.adapters.ovs.ports import VduseDevices
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions
+from pytest_nfvperf.backends.foreign_datapaths import merge_makers
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.topology.parts import nic
 from pytest_nfvperf.model.topology.ports import Nic, PortKind
@@ -24,18 +25,18 @@ def made(nic: Nic, making: NicContext) -> OvsPort:
 
 
 def test_a_third_partys_kind_is_added() -> None:
-    table = add_makers([{"acme:macvtap": made}, {"other:ipvlan": made}])
+    table = merge_makers("hook", [{"acme:macvtap": made}, {"other:ipvlan": made}], NIC_MAKERS)
     assert set(table) == {*NIC_MAKERS, "acme:macvtap", "other:ipvlan"}
     assert maker_of(nic("pod1", "br0", kind="acme:macvtap"), table) is made
 
 
 @pytest.mark.parametrize(
     ("added", "why"),
-    [([{"veth": made}], "kind 'veth' has no colon in it"), ([{"a:b": made}, {"a:b": made}], "'a:b' has two makers")],
+    [([{"veth": made}], "kind 'veth' has no colon"), ([{"a:b": made}, {"a:b": made}], "'a:b' is given twice")],
 )
 def test_a_name_that_is_not_a_third_partys_own_is_refused(added: list[dict[str, object]], why: str) -> None:
-    with pytest.raises(ConfigError, match=f"pytest_nfvperf_nic_makers: .*{why}: call it by your name"):
-        add_makers(added)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"hook: .*{why}: call it by your name"):
+        merge_makers("hook", added, NIC_MAKERS)  # type: ignore[arg-type]
 
 
 def test_a_kind_that_nobody_makes_is_told_when_it_is_built() -> None:

@@ -34,6 +34,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_nfvperf.adapters.process.journal import read_stat
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged
@@ -310,8 +311,8 @@ class CpuAccountant(CpuAccounting):
         threads: dict[int, _Thread] = {}
         processes: dict[_Process, _Times] = {}
         for pid in [int(path.name) for path in self._proc.iterdir() if path.name.isdigit()]:
-            stat = self._stat(pid)
-            if stat is not None:
+            with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                stat = read_stat(self._proc / str(pid))
                 threads.update(self._threads(pid, kernel=bool(int(stat[_FLAGS]) & _PF_KTHREAD)))
                 own, waited = (int(stat[a]) + int(stat[b]) for a, b in ((_UTIME, _STIME), (_CUTIME, _CSTIME)))
                 processes[pid, stat[_STARTED]] = _Times(own * _TICK_NS, waited * _TICK_NS)
@@ -329,14 +330,6 @@ class CpuAccountant(CpuAccounting):
     def _machine(self) -> tuple[int, list[str]]:
         """The time, and the rows of /proc/stat, of which the first sums up all CPUs (proc_stat(5))."""
         return self._now_ns(), (self._proc / "stat").read_text(encoding="ascii").splitlines()
-
-    def _stat(self, pid: int) -> list[str] | None:
-        """The fields behind the name, which may hold any character; None if the process ended meanwhile."""
-        try:
-            text = (self._proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        return text.rpartition(")")[2].split()
 
     def _threads(self, pid: int, *, kernel: bool) -> Iterator[tuple[int, _Thread]]:
         try:

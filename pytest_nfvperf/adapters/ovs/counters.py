@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.ovs.offload import FlowCounter
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlowConnection, OpenFlowRefusedError, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
+from pytest_nfvperf.adapters.process.journal import read_stat
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -411,10 +412,9 @@ class OvsCollector(Collector):
         counters = self._pmds() | self._coverage()
         pid = self._instance.pid
         try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            fields = read_stat(Path(f"/proc/{pid}"))
         except OSError as error:
             raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
-        fields = stat[stat.rindex(")") + 2 :].split()
         ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
         counters["vswitchd.cpu_ns"] = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         return counters

@@ -184,19 +184,6 @@ def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
     return makers[nic.kind]
 
 
-def add_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:
-    """Add third parties' makers to the table; ConfigError for a name without a colon or with two makers."""
-    table = dict(NIC_MAKERS)
-    for name, maker in (pair for makers in added for pair in makers.items()):
-        if ":" not in name or name in table:
-            why = "has no colon in it" if ":" not in name else "has two makers"
-            raise ConfigError(
-                f"pytest_nfvperf_nic_makers: kind {name!r} {why}: call it by your name, such as 'acme:macvtap'"
-            )
-        table[name] = maker
-    return MappingProxyType(table)
-
-
 def _veth(nic: Nic, context: NicContext) -> OvsPort:
     context.pairs.append(nic_pair(nic, context.home, context.inside, _offloads(nic, context.options)))
     return OvsPort(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)

@@ -55,17 +55,21 @@ def pid_namespace() -> int | None:
         return None
 
 
+def read_stat(process: Path) -> list[str]:
+    """The fields of a process's stat (proc_pid_stat(5)) from its state on; OSError if it is gone."""
+    # The command name may hold spaces and brackets; the fields after its last bracket do not.
+    return (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+
+
 def start_ticks(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot (field 22 of stat); None if it is gone.
 
     A zombie counts as gone: it runs nothing and holds nothing but its pid.
     """
     try:
-        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        fields = read_stat(_PROC / str(pid))
     except OSError:
         return None
-    # The command name may hold spaces and brackets; the fields after its last bracket do not.
-    fields = stat[stat.rindex(")") + 2 :].split()
     state, started = fields[0], fields[19]
     return None if state in {"Z", "X"} else int(started)
 
