@@ -173,7 +173,9 @@ class LocalBackend(Backend):
 
     @cached_property
     def _lab_labels(self) -> dict[str, str]:
-        return lab_labels(self.testbed)  # read once: a run takes the NICs from the kernel
+        """Further labels of a lab: its NICs, read once, since a run takes them from the kernel; whether it offloads."""
+        offload = self.testbed.ovs.hw_offload
+        return {**nic_labels(self.testbed), "offload": ON_OR_OFF[offload]} if is_lab(self.testbed) or offload else {}
 
     def describe(self) -> list[str]:
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
@@ -412,13 +414,6 @@ def cables_text(testbed: Testbed) -> list[str]:
         for end in cabled_ends(testbed)
         if end.generator_port is not None
     ]
-
-
-def lab_labels(testbed: Testbed) -> dict[str, str]:
-    """Further labels of a lab for SLA selectors: its NICs, and whether flows shall be offloaded to them."""
-    if not is_lab(testbed) and not testbed.ovs.hw_offload:
-        return {}
-    return {**nic_labels(testbed), "offload": ON_OR_OFF[testbed.ovs.hw_offload]}
 
 
 def lacks_cabled(testbed: Testbed, dut: Dut) -> str | None:

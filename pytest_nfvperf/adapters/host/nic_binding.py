@@ -18,7 +18,15 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.host.nic import pci_address, read_fact
-from pytest_nfvperf.adapters.host.pci import SYSFS, PciDevice, check_device, group_holders, read_device, uses_of
+from pytest_nfvperf.adapters.host.pci import (
+    BIFURCATED,
+    SYSFS,
+    PciDevice,
+    check_device,
+    group_holders,
+    read_device,
+    uses_of,
+)
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.process.process import run, wait_until
@@ -144,12 +152,7 @@ def _mac_text(value: Any) -> str:
 def check_dpdk_device(address: str, who: str, key: str, nics: Sequence[NicSpec]) -> None:
     """As ``check_device``, of a device as it will be once the run has set up the NICs of the testbed file."""
     if read_device(address) is not None or not is_to_be_made(address, nics):
-        check_device(address, who, key, planned=planned_drivers(nics))
-
-
-def planned_drivers(nics: Sequence[NicSpec]) -> dict[str, str]:
-    """The driver that each NIC will have while the run lasts, by the address that the testbed file names it by."""
-    return {nic.pci: nic.bind for nic in nics if nic.bind is not None}
+        check_device(address, who, key, planned={nic.pci: nic.bind for nic in nics if nic.bind is not None})
 
 
 def is_to_be_made(address: str, nics: Sequence[NicSpec]) -> bool:
@@ -187,7 +190,7 @@ def why_not_set_up(nic: NicSpec, bus: PciBus) -> str | None:
 def _why_not_able(nic: NicSpec, device: PciDevice) -> str | None:
     if nic.vf_settings and device.physfn is None:
         return f"{', '.join(nic.vf_settings)}: only a VF has this, and {nic.pci} is none"
-    if nic.bind is not None and device.bifurcated:
+    if nic.bind is not None and device.driver in BIFURCATED:
         return f"DPDK takes it from the kernel's driver {device.driver}, which keeps it: leave 'bind' out"
     if nic.vfs and (device.sriov_totalvfs or 0) < nic.vfs:
         most = device.sriov_totalvfs or 0

@@ -63,10 +63,6 @@ class PciDevice:
     sriov_numvfs: int | None = None
     vfio_noiommu: bool = False
 
-    @property
-    def bifurcated(self) -> bool:
-        return self.driver in BIFURCATED
-
 
 def read_device(address: str, sysfs: Path = SYSFS) -> PciDevice | None:
     """The device at an address, or a PF's VF ("0000:3b:00.0 vf 0"), as the kernel has it now; None if there is none."""

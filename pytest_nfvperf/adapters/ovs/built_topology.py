@@ -455,14 +455,14 @@ class BuiltOvsTopology(BuiltNode):
         )
         self._port_maker.cabling.wait_running(self.topology.name, deadline_s)
         self.instance.check_alive()
-        if self.link_watch is None and self._port_maker.cabled_ports:
+        if self.link_watch is None and self._port_maker.cabled:
             self._check_granted()
             self.link_watch = LinkWatch(self._read_links(), self.instance.home.path)
             self.link_watch.start()
 
     def _physical(self) -> list[OvsPort]:
         """What the lab's ports are on: interfaces of OVS, of a bond each member."""
-        cabled = [self._wired[name] for name in self._port_maker.cabled_ports if name in self._wired]
+        cabled = [self._wired[name] for name in self._port_maker.cabled if name in self._wired]
         return [one for wired in cabled for one in wired.interfaces]
 
     def _check_granted(self) -> None:

@@ -240,11 +240,6 @@ class PortMaker:
         self.hosts: dict[str, str | None] = {}
         self._underlays: dict[Tunnel, OuterPath] = {}
 
-    @property
-    def cabled_ports(self) -> tuple[str, ...]:
-        """The topology's ports that are a lab's."""
-        return tuple(self.cabled)
-
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
         wired = [self._wire(port) for port in topology.ports]

@@ -115,7 +115,10 @@ def trial_result(
             f"{answer['cpu_percent']:.0f} %) cannot send that fast"
         )
         reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
-    nics = {name: _nic(name, answer["ports"][str(port.number)]) for name, port in ports.items()}
+    # Frames that a port never sent are among its skipped ones already.
+    nics = {
+        name: NicCounts(name, rx_errors=answer["ports"][str(port.number)]["ierrors"]) for name, port in ports.items()
+    }
     max_unsent_ratio = _MAX_UNSENT_RATIO_SATURATING if spec.saturating else _MAX_UNSENT_RATIO
     for number, count in enumerate(counts):
         own = [index for index, stream in enumerate(sent) if stream.direction == number]
@@ -133,11 +136,6 @@ def trial_result(
         classes=classes,
         nics=tuple(nics.values()),
     )
-
-
-def _nic(name: str, port: Mapping[str, int]) -> NicCounts:
-    """What a port of the server lost. Frames that it never sent are among its skipped ones already."""
-    return NicCounts(name, rx_errors=port["ierrors"])
 
 
 def longest_trial(duration_s: float) -> float:
