@@ -88,7 +88,7 @@ def test_one_whose_name_was_taken_meanwhile_is_not_lost_with_its_namespace() -> 
         tag = killed(base, names, signal.SIGTERM, "borrowed", 0.0)
         host.link("add", ifname=names[0], kind="veth", peer="nfvtest-new")
         reaped = reap(base)
-        told = {failed.what: failed.why for failed in reaped.failed}
+        told = dict(reaped.failed)
         assert list(told) == [f"borrowed {names[0]}", f"netns nfv-{tag}-ovs"]
         assert "there is another interface of this name by now; the borrowed one is in" in told[f"borrowed {names[0]}"]
         assert f"interface {names[0]!r} of the host is still in it" in told[f"netns nfv-{tag}-ovs"]

@@ -193,7 +193,7 @@ def test_port_statistics_in_parts_amid_other_messages_are_put_together(tmp_path:
 
 def asked(management_socket: Path, deadline_s: float = 2.0) -> dict[int, dict[str, int]]:
     with connected(management_socket, deadline_s=deadline_s) as bridge:
-        return parse_port_stats(bridge.ask(PORT_STATS))
+        return parse_port_stats(bridge.ask(*PORT_STATS))
 
 
 def test_port_statistics_refused_silent_or_absent_are_errors(tmp_path: Path) -> None:
