@@ -29,7 +29,8 @@ from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
 from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.generators.frames import program_of, program_stream
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
-from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
+from pytest_nfvperf.model.traffic.packet import PacketStack
+from pytest_nfvperf.model.traffic.packet_program import PacketSettings, Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -143,7 +144,7 @@ def test_each_frame_of_fifty_stacks_is_what_the_program_says(files: Files) -> No
     """Byte for byte, as the model builds it, which scapy's own building is held to (tests/unit)."""
     for name, (packet, given_fields) in STACKS.items():
         vary = [replace(field, count=min(field.count, 1 << 20)) for field in given_fields]  # the engine has a table
-        stack = PacketStack.of(packet, vary)
+        stack = PacketStack.of(packet, PacketSettings(vary))
         least = stack.least_frame_size
         made = stack.program(
             (least, least + 1, 700), (0, 1, 0, 2), source_mac=MACS[0], destination_mac=MACS[1], reverse=False
@@ -164,7 +165,7 @@ def test_frames_of_random_stacks_have_the_checksums_that_scapy_computes(
 ) -> None:
     """For each value of the fields that comes up in a trial."""
     packet, vary = made
-    stack = PacketStack.of(packet, vary, together=together)
+    stack = PacketStack.of(packet, PacketSettings(vary, together))
     size = stack.least_frame_size + longer
     sent = stack.program((size,), (0,), source_mac=MACS[0], destination_mac=MACS[1], reverse=False)
     for number, frame in enumerate(files.sent(sent)):

@@ -37,7 +37,7 @@ from pytest_nfvperf.model.topology.compose import bridge_chain, compose, pvp
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel
 from pytest_nfvperf.model.topology.ports import Namespace
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig

@@ -87,7 +87,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
 from pytest_nfvperf import Traffic
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 
 @pytest.mark.parametrize(
     ("packet", "dst"),

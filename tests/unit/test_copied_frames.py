@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.frames import Addresses, build_frame, ch
 from pytest_nfvperf.model.topology.compose import pvvp
 from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.frame_program import frame_at
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 

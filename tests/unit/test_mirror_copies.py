@@ -28,7 +28,7 @@ from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import mirror_output, vm_chain
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, MonitorCounts, RigHealth, TrialSpec
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf

@@ -33,7 +33,7 @@ from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import vm_chain
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,

@@ -24,7 +24,8 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import make_record, trial_data
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frames_of_program
 from pytest_nfvperf.model.traffic.mix import TrafficMix
-from pytest_nfvperf.model.traffic.packet import RecordedFrames, Vary
+from pytest_nfvperf.model.traffic.packet import RecordedFrames
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 

@@ -15,7 +15,7 @@ from scapy.packet import Packet, Raw
 from scapy.volatile import RandShort
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, check_mtu
 
 

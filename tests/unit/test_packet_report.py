@@ -10,7 +10,8 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.model.evidence.records import TestEndData
-from pytest_nfvperf.model.traffic.packet import RecordedFrames, Vary
+from pytest_nfvperf.model.traffic.packet import RecordedFrames
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.sample_run import SampleRun, write_sample
 

@@ -36,7 +36,8 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frame_of
-from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
+from pytest_nfvperf.model.traffic.packet import PacketStack
+from pytest_nfvperf.model.traffic.packet_program import PacketSettings, Vary
 from tests.examples import examples
 
 MACS = {"source_mac": "02:00:00:00:00:01", "destination_mac": "02:00:00:00:00:02"}
@@ -212,7 +213,7 @@ def sampled(program: FrameProgram, number: int = 12) -> list[int]:
 @pytest.mark.parametrize("name", STACKS)
 def test_every_frame_is_what_scapy_builds_from_it(name: str) -> None:
     packet, vary = STACKS[name]
-    stack = PacketStack.of(packet, vary)
+    stack = PacketStack.of(packet, PacketSettings(vary))
     for program in programs(stack, (stack.least_frame_size, stack.least_frame_size + 1, 300)):
         for template, begin in enumerate(program.templates):
             for combination in sampled(program):
@@ -228,7 +229,7 @@ def test_every_frame_is_what_scapy_builds_from_it(name: str) -> None:
 @pytest.mark.parametrize("name", STACKS)
 def test_fields_have_their_values_where_scapy_reads_them(name: str) -> None:
     packet, vary = STACKS[name]
-    stack = PacketStack.of(packet, vary)
+    stack = PacketStack.of(packet, PacketSettings(vary))
     program = programs(stack, (300,))[0]
     for combination in sampled(program):
         parsed = type(packet)(frame_of(program, 0, combination, SIGNATURE))
@@ -331,7 +332,7 @@ def test_frames_of_a_random_stack_are_what_scapy_builds(
     made: tuple[Packet, tuple[Vary, ...]], together: bool, number: int, signature: bytes, longer: int
 ) -> None:
     packet, vary = made
-    stack = PacketStack.of(packet, vary, together=together)
+    stack = PacketStack.of(packet, PacketSettings(vary, together))
     size = stack.least_frame_size + longer
     program = stack.program((size,), (0,), **MACS, reverse=False)
     wanted = packet.copy()

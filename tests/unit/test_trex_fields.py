@@ -26,7 +26,8 @@ from pytest_nfvperf.features.trex.child_process import stream_of
 from pytest_nfvperf.features.trex.stream_plan import instructions
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
-from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
+from pytest_nfvperf.model.traffic.packet import PacketStack
+from pytest_nfvperf.model.traffic.packet_program import PacketSettings, Vary
 
 MACS = {"source_mac": "02:00:00:00:00:0a", "destination_mac": "02:00:00:00:00:0b"}
 SIGNATURE_BYTES = 14
@@ -143,7 +144,7 @@ def made_by_server(program: FrameProgram, begin: int = 0) -> Iterator[bytes]:
 def program_of(
     packet: Packet, *vary: Vary, size: int = 0, reverse: bool = False, together: bool = True
 ) -> FrameProgram:
-    stack = PacketStack.of(packet, vary, together=together)
+    stack = PacketStack.of(packet, PacketSettings(vary, together))
     return stack.program((size or stack.least_frame_size,), (0,), reverse=reverse, **MACS)
 
 

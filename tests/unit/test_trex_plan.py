@@ -18,7 +18,7 @@ from pytest_nfvperf.features.trex.child_process import stream_of
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, check_streams, port_number, streams
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.mix import TrafficMix, shares
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort

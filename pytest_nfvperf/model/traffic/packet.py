@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn
 
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import how_many
@@ -23,7 +23,6 @@ from pytest_nfvperf.model.traffic.packet_program import (
     TAGS,
     Layer,
     PacketSettings,
-    Vary,
     build,
     compile_program,
     completed,
@@ -36,59 +35,12 @@ _SOME_MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 """Of frames that are shown or checked before the ports are known."""
 
 
-@runtime_checkable
-class FrameSource(Protocol):
-    """Where a traffic's frames come from.
-
-    Attributes:
-        label: short, for tables and test ids: ``qinq-tcp``.
-        text: for a person: ``Ether / Dot1AD / Dot1Q / IP / TCP``.
-        layers: names of the layers, outer ones first.
-        header_bytes: what stands in front of the signature, at most.
-        least_frame_size: the smallest frame that it can fill, bytes with FCS.
-        frame_sizes: ``((frame_size, weight), ...)``, bytes with FCS, where the source and not ``Traffic.frame_size``
-            says how large its frames are; () otherwise.
-        combinations: frames until its varying fields begin again.
-    """
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def layers(self) -> tuple[str, ...]: ...
-    @property
-    def header_bytes(self) -> int: ...
-    @property
-    def least_frame_size(self) -> int: ...
-    @property
-    def frame_sizes(self) -> tuple[tuple[int, int], ...]: ...
-    @property
-    def combinations(self) -> int: ...
-
-    def program(
-        self, sizes: Sequence[int], order: Sequence[int], *, source_mac: str, destination_mac: str, reverse: bool
-    ) -> FrameProgram:
-        """One direction's frames.
-
-        Args:
-            sizes: of the templates, bytes with FCS; () where ``frame_sizes`` says them.
-            order: indexes into ``sizes``, as they are sent.
-            source_mac: on the DUT's link, where the source sets none.
-            destination_mac: likewise.
-            reverse: the opposite of an earlier direction: addresses and ports change sides.
-        """
-
-    def recorded(self, size: int, /) -> RecordedFrames:
-        """What evidence keeps of it. ``size``: of the frame that it shows, bytes with FCS, unless it has its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedFrames:
     """A frame source as evidence keeps it: to be shown, not to be sent.
 
     Attributes:
-        label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of FrameSource.
+        label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of ``FrameSource``.
         command: the packet as scapy writes it; "" for another source.
         frame: one frame without FCS, as hex: of the smallest size sent, up to the signature, which is zeros.
     """
@@ -113,7 +65,7 @@ class RecordedFrames:
 
 @dataclass(frozen=True, slots=True)
 class PacketStack:
-    """A packet that scapy builds, with fields that vary: a FrameSource. Two are equal if their texts are.
+    """A packet that scapy builds, with fields that vary. Two are equal if their texts are.
 
     Attributes:
         command: the packet as scapy writes it: ``Ether()/IP()/TCP(dport=80)``.
@@ -125,16 +77,8 @@ class PacketStack:
     _layers: tuple[Layer, ...] = field(default=(), repr=False, compare=False)
 
     @staticmethod
-    def of(
-        packet: Any,
-        vary: Sequence[Vary] = (),
-        *,
-        together: bool = True,
-        checksums: Literal["right", "as given"] = "right",
-        rewritten: Sequence[str] = (),
-    ) -> PacketStack:
+    def of(packet: Any, settings: PacketSettings) -> PacketStack:
         """Take over a scapy packet. ArgumentError for one that cannot be sent, or a field that cannot vary."""
-        settings = PacketSettings(tuple(vary), together, checksums, tuple(rewritten))
         layers = _without_computed(_layers_of(packet), as_given=settings.as_given)
         return PacketStack(packet.command(), settings, layers)._checked()
 
@@ -322,7 +266,7 @@ class _NewAddresses:
 
 @dataclass(frozen=True, slots=True)
 class CapturedFrames:
-    """A frame source: the frames of a capture, in their order. Made by :func:`captured_frames`.
+    """The frames of a capture, in their order. Made by :func:`captured_frames`.
 
     Attributes:
         file: name of the capture, without its directory.
@@ -359,7 +303,6 @@ class CapturedFrames:
 
     @property
     def header_bytes(self) -> int:
-        """What stands in front of the signature, at most."""
         return self.deepest
 
     @property
@@ -383,14 +326,7 @@ class CapturedFrames:
         known = [f"{frames} {stack}" for stack, frames in self.headers[:_MOST_SHOWN]]
         rest = self.count - sum(frames for _, frames in self.headers[:_MOST_SHOWN])
         text = f"{how_many(self.count, 'frame')} of {self.file}: {', '.join(known + [f'{rest} others'] * bool(rest))}"
-        return f"{text}; {self.left_out_text}" if self.left_out else text
-
-    @property
-    def left_out_text(self) -> str:
-        """``left out, because they cannot be signed: 12 TCP with less than 14 bytes of payload``; "" for none."""
-        if not self.left_out:
-            return ""
-        return f"left out, because they cannot be signed: {_listed(self.left_out)}"
+        return f"{text}; left out, because they cannot be signed: {_listed(self.left_out)}" if self.left_out else text
 
     def program(self, *_: Any, source_mac: str, destination_mac: str, reverse: bool) -> FrameProgram:
         """One direction's frames, in the capture's own sizes and order."""
@@ -400,6 +336,23 @@ class CapturedFrames:
     def recorded(self, _: int, /) -> RecordedFrames:
         return _described(self, self.frames[0])
 
+
+FrameSource = PacketStack | CapturedFrames | RecordedFrames
+"""Where a traffic's frames come from. Each kind has
+
+    label: short, for tables and test ids: ``qinq-tcp``.
+    text: for a person: ``Ether / Dot1AD / Dot1Q / IP / TCP``.
+    layers: names of the layers, outer ones first.
+    header_bytes: what stands in front of the signature, at most.
+    least_frame_size: the smallest frame that it can fill, bytes with FCS.
+    frame_sizes: ``((frame_size, weight), ...)``, bytes with FCS, where the source and not ``Traffic.frame_size`` says
+        how large its frames are; () otherwise.
+    combinations: frames until its varying fields begin again.
+    program(sizes, order, source_mac, destination_mac, reverse): one direction's frames. ``sizes``: of the templates; ()
+        where ``frame_sizes`` says them. ``order``: indexes into them. The MACs are those of the DUT's link, where the
+        source sets none. ``reverse``: addresses and ports change sides.
+    recorded(size): what evidence keeps of it; ``size``: of the frame that it shows, unless it has its own.
+"""
 
 _MOST_SHOWN = 4
 

@@ -268,18 +268,15 @@ class Traffic:
             raise ArgumentError(f"Traffic(): {changed} and packet exclude each other: write it into the packet")
         if self.packet is None:
             return None
+        settings = PacketSettings(self.vary, self.together, self.checksums, self.rewritten)
         if isinstance(self.packet, PacketStack):
-            settings = PacketSettings(self.vary, self.together, self.checksums, self.rewritten)
             return self.packet.varied(settings)
-        if isinstance(self.packet, RecordedFrames):
-            return self.packet
-        if isinstance(self.packet, FrameSource):
-            if other := next((name for name in _PACKET_FORM if getattr(self, name) != defaults[name]), None):
-                raise ArgumentError(f"Traffic(): {other} is for a packet that scapy builds, not for {self.packet.text}")
-            return self.packet
-        return PacketStack.of(
-            self.packet, self.vary, together=self.together, checksums=self.checksums, rewritten=self.rewritten
-        )
+        if not isinstance(self.packet, FrameSource):
+            return PacketStack.of(self.packet, settings)
+        other = next((name for name in _PACKET_FORM if getattr(self, name) != defaults[name]), None)
+        if other and isinstance(self.packet, CapturedFrames):
+            raise ArgumentError(f"Traffic(): {other} is for a packet that scapy builds, not for {self.packet.text}")
+        return self.packet
 
     @staticmethod
     def from_pcap(
