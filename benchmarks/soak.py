@@ -101,7 +101,7 @@ def _rate(rates: dict[bool, list[float]]) -> Figure:
     found = ratio_estimate(rates[False], rates[True])
     return Figure(
         "received rate with samples over without",
-        f"{found.ratio * 100:.2f} % ({found.low * 100:.2f} .. {found.high * 100:.2f} %)",
+        f"{found.value * 100:.2f} % ({found.low * 100:.2f} .. {found.high * 100:.2f} %)",
         "no difference",
         not found.differs,
         f"{len(rates[True])} of {_SECONDS:g} s a side at {_LOAD_FPS / 1e6:g} Mpps per direction, in turns",

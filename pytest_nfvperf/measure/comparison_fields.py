@@ -26,8 +26,8 @@ from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.statistics import (
     FEWEST_FOR_A_SLOPE,
     Bound,
+    Estimate,
     Pairing,
-    RatioEstimate,
     Relative,
     Samples,
     Slope,
@@ -231,7 +231,7 @@ def _paired_relative(
     return replace(ratio, low=ratio.low / wide, high=None if ratio.high is None else ratio.high * wide, pairing=pairing)
 
 
-def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs = ()) -> RatioEstimate | None:
+def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs = ()) -> Estimate | None:
     """Subject over baseline; None where no block has a pair. ``noise_pairs``: as of ``_paced``."""
     paced = _paced(metric, pairs, noise_pairs)
     with_windows = [(baseline, own) for baseline, own in paced or () if own]
@@ -348,7 +348,7 @@ def _paced_slope(
                 return None
             counts.append(count)
             ratios.append(ratio)
-        return slope_estimate(counts, ratios).slope
+        return slope_estimate(counts, ratios).value
 
     # All subjects were read in the same blocks.
     estimate = jackknife(share_slope, len(series[0][1]), confidence)

@@ -174,34 +174,35 @@ class Slope:
 
 
 @dataclass(frozen=True, slots=True)
-class RatioEstimate:
-    """The ratio of two samples b / a, with its interval.
+class Estimate:
+    """What values of a sample say of the true one: a median, a slope, or the ratio of two samples b / a.
 
     Attributes:
-        ratio: the estimate, such as Hodges and Lehmann's: the median of all pairwise ratios.
-        low, high: 0 and inf when so few values bound nothing.
-        confidence: the real level, at least the requested one; below it (down to 0) when no interval reaches it.
+        value: the best estimate.
+        low, high: its interval; 0 and inf when so few values bound no ratio.
+        confidence: the real level. Of a ratio at least the requested one; below it (down to 0) when no interval
+            reaches it.
     """
 
-    ratio: float
+    value: float
     low: float
     high: float
     confidence: float
 
     @property
     def differs(self) -> bool:
-        """True when the interval excludes 1."""
+        """True when the interval of a ratio excludes 1."""
         return self.low > 1 or self.high < 1
 
     @property
     def smallest_detectable(self) -> float:
-        """The smallest relative difference these data could have shown, e.g. 0.02 for 2 %; inf if none."""
+        """The smallest relative difference that a ratio's data could have shown, e.g. 0.02 for 2 %; inf if none."""
         if math.isinf(self.high):
             return math.inf
-        return max(self.high / self.ratio, self.ratio / self.low) - 1
+        return max(self.high / self.value, self.value / self.low) - 1
 
 
-def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
+def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Estimate b / a from two independent samples; ValueError for none, or a value that is not positive and finite.
 
     The interval is the Mann-Whitney one (Hodges and Lehmann 1963; Hollander and Wolfe, 4.3): order statistics of all
@@ -215,8 +216,8 @@ def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = C
     ratios = sorted(y / x for x in a for y in b)
     rank, level = interval_rank(_mann_whitney_counts(len(a), len(b)), confidence)
     if rank == 0:
-        return RatioEstimate(median(ratios), 0.0, math.inf, level)
-    return RatioEstimate(median(ratios), ratios[rank - 1], ratios[-rank], level)
+        return Estimate(median(ratios), 0.0, math.inf, level)
+    return Estimate(median(ratios), ratios[rank - 1], ratios[-rank], level)
 
 
 def interval_rank(counts: Sequence[int], confidence: float) -> tuple[int, float]:
@@ -317,17 +318,10 @@ def _exact_kendall_p(score: int, n: int) -> float:
     return extreme / math.factorial(n)
 
 
-@dataclass(frozen=True, slots=True)
-class MedianInterval:
-    """An interval of the median by the sign test: two order statistics, and the level it really has."""
+def median_interval(values: Sequence[float]) -> Estimate:
+    """The median with its interval at 95 % by the sign test: two order statistics, and the level that they really have.
 
-    low: float
-    high: float
-    confidence: float
-
-
-def median_interval(values: Sequence[float]) -> MedianInterval:
-    """Interval of the median at 95 %; the whole range, at its lower level, when so few values cannot reach that.
+    It is the whole range, at its lower level, when so few values cannot reach that.
 
     Five values reach 93.75 %, six 96.9 %; none is a ValueError.
     """
@@ -341,19 +335,10 @@ def median_interval(values: Sequence[float]) -> MedianInterval:
         if reached < CONFIDENCE:
             break
         rank, level = rank + 1, reached
-    return MedianInterval(ordered[rank], ordered[-1 - rank], max(0.0, level))
+    return Estimate(median(ordered), ordered[rank], ordered[-1 - rank], max(0.0, level))
 
 
-@dataclass(frozen=True, slots=True)
-class SlopeEstimate:
-    """Theil-Sen slope, units of y per unit of x, with its interval."""
-
-    slope: float
-    low: float
-    high: float
-
-
-def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> SlopeEstimate:
+def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Theil-Sen slope of y over x, where x may repeat, with Sen's interval (1968; Hollander and Wolfe, 9.3).
 
     Quadratic in the number of points. ValueError for unequal lengths, fewer than 3 points, or x all equal.
@@ -367,7 +352,7 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
     ties = [list(x).count(value) for value in set(x)]
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(_kendall_variance(ties))
     rank = max(0, math.floor((len(slopes) - reach) / 2))
-    return SlopeEstimate(median(slopes), slopes[rank], slopes[-1 - rank])
+    return Estimate(median(slopes), slopes[rank], slopes[-1 - rank], confidence)
 
 
 def two_bands(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
@@ -399,7 +384,7 @@ def relative(
 
 
 def bounded_ratio(
-    found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
+    found: Estimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
 ) -> Relative:
     """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
     reasons = [samples.why, f"baseline: {baseline.why}" if baseline.why else ""]
@@ -407,7 +392,7 @@ def bounded_ratio(
     return Relative(
         metric=samples.metric,
         baseline=differing,
-        ratio=found.ratio,
+        ratio=found.value,
         low=0.0 if samples.bound.opens_low or baseline.bound.opens_high else found.low,
         high=None if unbounded else found.high,
         confidence=found.confidence,
@@ -435,10 +420,10 @@ def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float =
         metric=series[0][1].metric,
         unit=series[0][1].unit,
         per=per,
-        value=found.slope,
+        value=found.value,
         low=found.low,
         high=found.high,
-        share=found.slope / baseline,
+        share=found.value / baseline,
         share_low=found.low / baseline,
         share_high=found.high / baseline,
         confidence=confidence,

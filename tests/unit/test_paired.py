@@ -22,15 +22,15 @@ def test_a_block_is_the_median_of_its_pairs() -> None:
 @given(RATIOS)
 def test_the_estimate_is_within_the_ratios_and_its_interval(ratios: list[float]) -> None:
     found = paired_ratio(ratios)
-    assert min(ratios) * 0.999 <= found.ratio <= max(ratios) * 1.001
-    assert found.low <= found.ratio * 1.000001
-    assert found.high >= found.ratio * 0.999999
+    assert min(ratios) * 0.999 <= found.value <= max(ratios) * 1.001
+    assert found.low <= found.value * 1.000001
+    assert found.high >= found.value * 0.999999
 
 
 @given(RATIOS, st.floats(0.1, 10))
 def test_the_estimate_follows_a_common_factor(ratios: list[float], factor: float) -> None:
     scaled = paired_ratio([ratio * factor for ratio in ratios])
-    assert scaled.ratio == pytest.approx(paired_ratio(ratios).ratio * factor)
+    assert scaled.value == pytest.approx(paired_ratio(ratios).value * factor)
 
 
 def test_the_interval_is_that_of_the_signed_rank_test() -> None:

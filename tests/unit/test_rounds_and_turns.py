@@ -260,5 +260,5 @@ def test_turns_whose_windows_know_the_cores_speed_are_compared_at_the_same_speed
     paced = [([*windows(block, 1, 0), *windows(block, 3, 3)], windows(block, 1, 1)) for block in blocks]
     expected = speed_estimate(paced, LOOK_CONFIDENCE)
     assert expected is not None
-    assert rate.ratio == expected.ratio
+    assert rate.ratio == expected.value
     assert rate.confidence == expected.confidence

@@ -111,7 +111,7 @@ def test_an_interval_is_narrower_than_what_the_speed_alone_does() -> None:
 def test_few_blocks_bound_nothing() -> None:
     found = speed_estimate([([Paced(1.0, 0, 0)] * 12, [Paced(1.0, 0, 0)] * 12)] * 4)
     assert found is not None
-    assert (found.ratio, found.low, found.high) == (pytest.approx(1), 0, math.inf)
+    assert (found.value, found.low, found.high) == (pytest.approx(1), 0, math.inf)
 
 
 def slowed_now_and_then(blocks: list[PacedBlock], chance: random.Random) -> list[PacedBlock]:
@@ -147,7 +147,7 @@ def test_one_that_slows_itself_half_of_the_time_is_told_by_its_middle() -> None:
     assert speed_ratio(halted) == pytest.approx(0.99, abs=0.015)
     found = speed_estimate(halted)
     assert found is not None
-    assert found.ratio == pytest.approx(0.925, abs=0.02)
+    assert found.value == pytest.approx(0.925, abs=0.02)
     assert found.high < 0.95
 
 
@@ -175,7 +175,7 @@ def test_a_time_is_at_its_best_where_it_is_short() -> None:
     rate, time = speed_estimate(rates), speed_estimate(times, best=1 - AT_ITS_BEST)
     assert rate is not None
     assert time is not None
-    assert time.ratio == pytest.approx(1 / rate.ratio)
+    assert time.value == pytest.approx(1 / rate.value)
     assert time.low == pytest.approx(1 / rate.high)
 
 
@@ -199,7 +199,7 @@ def test_a_rig_that_is_slower_than_the_others_is_no_subjects_doing() -> None:
     found, without = (speed_estimate(each) for each in (blocks, [_unmarked(each) for each in blocks]))
     assert found is not None
     assert without is not None
-    assert found.ratio == pytest.approx(0.985, rel=0.01)
+    assert found.value == pytest.approx(0.985, rel=0.01)
     assert found.low <= 0.985 <= found.high
     assert found.high - found.low < 0.75 * (without.high - without.low)
     ratios = ratios_by_block(blocks)

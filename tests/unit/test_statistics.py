@@ -30,7 +30,7 @@ class TestRatio:
         a, b = [100.0, 101, 102, 103, 104], [110.0, 111, 112, 113, 114]
         ratios = sorted(y / x for x in a for y in b)
         estimate = ratio_estimate(a, b)
-        assert (estimate.low, estimate.ratio, estimate.high) == (ratios[2], ratios[12], ratios[22])
+        assert (estimate.low, estimate.value, estimate.high) == (ratios[2], ratios[12], ratios[22])
         assert estimate.confidence == pytest.approx(1 - 2 * 4 / 252)
         assert estimate.differs
 
@@ -58,12 +58,12 @@ class TestRatio:
         there, back = ratio_estimate(a, b), ratio_estimate(b, a)
         assert there.low == pytest.approx(1 / back.high)
         assert there.high == pytest.approx(1 / back.low)
-        assert there.low <= there.ratio <= there.high
+        assert there.low <= there.value <= there.high
 
     @given(st.lists(POSITIVE, min_size=4, max_size=8), st.floats(1.0001, 100))
     def test_a_pure_factor_is_found(self, a, factor):
         assert ratio_estimate(a, [value * factor for value in a]).low <= factor * (1 + 1e-9)
-        assert ratio_estimate([5.0] * 4, [5.0 * factor] * 4).ratio == pytest.approx(factor)
+        assert ratio_estimate([5.0] * 4, [5.0 * factor] * 4).value == pytest.approx(factor)
 
     def test_smallest_detectable_is_the_noise(self):
         noisy = ratio_estimate([90, 95, 100, 105, 110], [91, 96, 100, 104, 111])
@@ -185,7 +185,7 @@ class TestMedianInterval:
 class TestSlope:
     def test_a_line_is_found_exactly(self):
         found = slope_estimate([1, 1, 2, 4, 9], [10.0, 10, 12, 16, 26])
-        assert (found.slope, found.low, found.high) == (2, 2, 2)
+        assert (found.value, found.low, found.high) == (2, 2, 2)
 
     @pytest.mark.parametrize("truth", [0.0, -0.3])
     def test_it_holds_the_true_slope_as_often_as_it_says(self, truth):

@@ -334,7 +334,7 @@ def _drift(metric: str, unit: str, times: Sequence[float], values: Sequence[floa
     scale = (x[-1] - x[0]) / (1.0 if unit == "bytes" else middle or math.inf)
     found = slope_estimate(x, y)
     return Drift(
-        metric, unit, found.slope * scale, found.low * scale, found.high * scale, trend_p_value(y), len(points)
+        metric, unit, found.value * scale, found.low * scale, found.high * scale, trend_p_value(y), len(points)
     )
 
 
