@@ -50,30 +50,24 @@ _MOST_NODES = 100_000
 """With aliases counted as often as they are used: a few lines can stand for more than memory holds."""
 
 
-class _MistakeError(Exception):
-    def __init__(self, message: str, line: int, path: KeyPath = ()) -> None:
-        super().__init__(message)
-        self.line = line
-        self.path = path
-
-
 class _NodeCheck:
     """Refuses what YAML allows and our files never need, before any data is made of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str) -> None:
+        self._file = file
         self._left = _MOST_NODES
         self._open: set[int] = set()
 
     def check(self, node: yaml.Node, path: KeyPath = ()) -> None:
-        """Raise _MistakeError for the first offender below this node."""
+        """Raise ConfigError for the first offender below this node."""
         line = node.start_mark.line + 1
         self._left -= 1
         if self._left < 0:
-            raise _MistakeError("aliases make this too large to be read: write what is meant", line, path)
+            raise self._mistake("aliases make this too large to be read: write what is meant", line, path)
         if id(node) in self._open:
-            raise _MistakeError("an alias stands inside of what it is an alias of: write what is meant", line, path)
+            raise self._mistake("an alias stands inside of what it is an alias of: write what is meant", line, path)
         self._open.add(id(node))
-        _check_tag_and_text(node, path)
+        self._check_tag_and_text(node, path)
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self.check(item, (*path, index))
@@ -82,40 +76,44 @@ class _NodeCheck:
             for key, value in node.value:
                 line = key.start_mark.line + 1
                 if not isinstance(key, yaml.ScalarNode):
-                    raise _MistakeError("a key must be a word or a number", line, path)
+                    raise self._mistake("a key must be a word or a number", line, path)
                 here: KeyPath = (*path, shortened(key.value))
-                _check_tag_and_text(key, here)
+                self._check_tag_and_text(key, here)
                 if first := seen.get((key.tag, key.value)):
                     message = f"key {key.value!r} is written twice, first in line {first}: keep one"
-                    raise _MistakeError(message, line, path)
+                    raise self._mistake(message, line, path)
                 seen[key.tag, key.value] = line
                 self.check(value, here)
         self._open.remove(id(node))
 
+    def _check_tag_and_text(self, node: yaml.Node, path: KeyPath) -> None:
+        """Check the tag of a node, and the text of a scalar: that may end up in a message, a file name or a report."""
+        line, name = node.start_mark.line + 1, node.tag.rpartition(":")[2]
+        pattern = _PATTERNS.get(node.tag)
+        if pattern is None:
+            if node.tag not in _UNTYPED:
+                shown = node.tag.replace("tag:yaml.org,2002:", "!!", 1)
+                raise self._mistake(f"the type '{shown}' is none these files have: leave it out", line, path)
+            if not isinstance(node, _NODES[name]):
+                raise self._mistake(f"'!!{name}' stands before what is none: leave it out", line, path)
+        elif not isinstance(node, yaml.ScalarNode) or not pattern.fullmatch(node.value):
+            given = shortened(node.value) if isinstance(node, yaml.ScalarNode) else "this"
+            raise self._mistake(f"{given!r} is not {_NOUNS[name]}, which '!!{name}' says: leave that out", line, path)
+        elif name == "int" and len(node.value) > _MOST_DIGITS:
+            raise self._mistake(
+                f"{shortened(node.value)!r} is a number of {len(node.value)} digits: nothing here is so large",
+                line,
+                path,
+            )
+        if not isinstance(node, yaml.ScalarNode):
+            return
+        if len(node.value) > _LONGEST_TEXT:
+            raise self._mistake(f"is a text of {len(node.value)} characters: {_LONGEST_TEXT} are possible", line, path)
+        if bad := _NO_CHARACTER.search(node.value):
+            raise self._mistake(f"has {bad[0]!r}, which no text can have: leave it out", line, path)
 
-def _check_tag_and_text(node: yaml.Node, path: KeyPath) -> None:
-    """Check the tag of a node, and the text of a scalar: that may end up in a message, a file name or a report."""
-    line, name = node.start_mark.line + 1, node.tag.rpartition(":")[2]
-    pattern = _PATTERNS.get(node.tag)
-    if pattern is None:
-        if node.tag not in _UNTYPED:
-            shown = node.tag.replace("tag:yaml.org,2002:", "!!", 1)
-            raise _MistakeError(f"the type '{shown}' is none these files have: leave it out", line, path)
-        if not isinstance(node, _NODES[name]):
-            raise _MistakeError(f"'!!{name}' stands before what is none: leave it out", line, path)
-    elif not isinstance(node, yaml.ScalarNode) or not pattern.fullmatch(node.value):
-        given = shortened(node.value) if isinstance(node, yaml.ScalarNode) else "this"
-        raise _MistakeError(f"{given!r} is not {_NOUNS[name]}, which '!!{name}' says: leave that out", line, path)
-    elif name == "int" and len(node.value) > _MOST_DIGITS:
-        raise _MistakeError(
-            f"{shortened(node.value)!r} is a number of {len(node.value)} digits: nothing here is so large", line, path
-        )
-    if not isinstance(node, yaml.ScalarNode):
-        return
-    if len(node.value) > _LONGEST_TEXT:
-        raise _MistakeError(f"is a text of {len(node.value)} characters: {_LONGEST_TEXT} are possible", line, path)
-    if bad := _NO_CHARACTER.search(node.value):
-        raise _MistakeError(f"has {bad[0]!r}, which no text can have: leave it out", line, path)
+    def _mistake(self, message: str, line: int, path: KeyPath) -> ConfigError:
+        return ConfigError(message, file=self._file, key=show_path(path) or None, line=line)
 
 
 def shortened(text: str, most: int = 60) -> str:
@@ -187,10 +185,8 @@ def parse_document(text: str, file: str) -> Document:
     try:
         root = loader.get_single_node()
         if root is not None:
-            _NodeCheck().check(root)
+            _NodeCheck(file).check(root)
         data = None if root is None else loader.construct_document(root)
-    except _MistakeError as error:
-        raise ConfigError(str(error), file=file, key=show_path(error.path) or None, line=error.line) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(part for part in (error.context, error.problem) if part)

@@ -49,15 +49,11 @@ def sent_without_loss(live: LiveLoss, traffic: Traffic | None = None) -> TrialRe
     return result
 
 
-def test_every_crossing_of_a_chain_is_copied_and_counted(rig: LossRig) -> None:
+def test_every_crossing_of_a_chain_is_copied(rig: LossRig) -> None:
     chain = compose("chain", *WIRE, vnf("v1", "br0"), vnf("v2", "br0"), path("p0", "v1", "v2", "p1"))
     with rig.deployment(replace(chain, mirrors=(mirror("all", "br0", "m0"),))) as live:
-        before = live.built.mirror_counts()["all"]
         result = sent_without_loss(live)
         assert copies(result) == 3 * result.sent
-        after = live.built.mirror_counts()["all"]
-        assert after.tx_packets - before.tx_packets == 3 * result.sent
-        assert after.tx_bytes - before.tx_bytes == 3 * result.sent * 60, "OVS counts no FCS"
         assert "mirror all: select_all output_port=m0" in live.built.configuration()
 
 
@@ -67,7 +63,6 @@ def test_a_mirror_by_flows_copies_as_one_by_ovsdb(rig: LossRig, crossed: bool) -
     with rig.deployment(mirrored(by_flows, crossed=crossed)) as live:
         result = sent_without_loss(live)
         assert copies(result) == result.sent
-        assert live.built.mirror_counts() == {}
         with pytest.raises(ValueError, match="mirrors by flows do not change while it is deployed: build it again"):
             live.built.set_mirrors(())
 

@@ -40,7 +40,6 @@ from pytest_nfvperf.adapters.ovs.rows import (
     flow_outputs,
     insert_bridges,
     interface_error,
-    mirror_counts,
     mirror_text,
     not_granted,
     port_text,
@@ -49,7 +48,7 @@ from pytest_nfvperf.adapters.ovs.rows import (
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
-from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
@@ -371,10 +370,6 @@ class BuiltOvsTopology(BuiltNode):
         interfaces = {name: wired.interface for name, wired in self._wired.items()}
         replace_mirrors(self.instance.db, self.instance.ctl, changed, interfaces)
         self.topology = changed
-
-    def mirror_counts(self) -> dict[str, MirrorCounts]:
-        """Count each mirror's copies since it was made, by name; takes up to a second."""
-        return mirror_counts(self.instance.db, self.instance.ctl, self.topology.mirrors)
 
     def not_offloaded(self) -> str | None:
         return not_offloaded(self.instance, self._built_at)

@@ -10,14 +10,13 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.ovs.nics import OvsPort
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, Row, Unixctl, value_of
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
-from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 
 OFPP_NORMAL = 0xFFFFFFFA
 """OpenFlow 1.4, 7.2.1: forward as an Ethernet switch that learns MAC addresses."""
 
-_INTERVAL = "stats-update-interval"
 _MIRROR_DEADLINE_S = 10.0
 
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
@@ -80,32 +79,6 @@ def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) ->
     for port in topology.bridge_ports(bridge):
         if port not in {mirror.output for mirror in mirrors}:
             yield ofports[port], (OFPP_NORMAL, *copies(port, ""))
-
-
-def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[str, MirrorCounts]:
-    """Count the copies so far, by mirror; mirrors by flows have no counters.
-
-    OVS reads the datapath's counts twice a second and writes them into the database once per
-    ``stats-update-interval``. This function forces both, which takes up to a second.
-    """
-    names = [mirror.name for mirror in mirrors if mirror.by is MirrorMethod.OVSDB]
-    if not names:
-        return {}
-    ctl.call("revalidator/wait")
-
-    def change_interval(_: ovs.db.idl.Transaction) -> None:
-        known = int(db.root.other_config.get(_INTERVAL, "5000"))
-        db.root.setkey("other_config", _INTERVAL, str(known + 1 if known % 2 == 0 else known - 1))
-
-    # A changed interval begins at once. Its values have arrived when OVS has applied a second change.
-    for _ in range(2):
-        db.transact(change_interval, "a reading of mirrors' statistics", _MIRROR_DEADLINE_S)
-    rows = db.rows("Mirror")
-    return {
-        name: MirrorCounts(rows[name].statistics["tx_packets"], rows[name].statistics["tx_bytes"])
-        for name in names
-        if {"tx_packets", "tx_bytes"} <= rows[name].statistics.keys()
-    }
 
 
 def insert_bridges(

@@ -69,14 +69,6 @@ class Mirror:
         return everything or entry in self.select_src or leaving in self.select_dst
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorCounts:
-    """What OVS counted of a mirror's copies since it was made: column ``statistics`` of the Mirror table."""
-
-    tx_packets: int
-    tx_bytes: int
-
-
 # Checks of a topology's mirrors, before anything is built.
 
 
