@@ -23,10 +23,11 @@ from pytest_nfvperf.model.measure.bounds import (
     queue_figures,
     sampled,
     session_figure,
+    soak_figures,
+    soak_missing,
     with_offload,
 )
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
-from pytest_nfvperf.model.measure.soak_figures import soak_figures, soak_missing
 
 
 def measured(

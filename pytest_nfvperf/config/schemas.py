@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from pytest_nfvperf.config.sla_file import OF_FLOWS, OPERATORS, SELECTORS, Selector, SlaFile
-from pytest_nfvperf.config.testbed_model import TestbedFile
+from pytest_nfvperf.config.testbed_file import TestbedFile
 from pytest_nfvperf.config.traffic_file import TrafficFile
 from pytest_nfvperf.config.validate import json_schema
 from pytest_nfvperf.model.metrics import GOALS, METRICS, Metric

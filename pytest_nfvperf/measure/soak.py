@@ -19,11 +19,10 @@ from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals, load_too_high
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
-from pytest_nfvperf.model.measure.bounds import completed, with_offload
+from pytest_nfvperf.model.measure.bounds import completed, soak_figures, soak_missing, with_offload
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS, Profile
 from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, Gap, Soak, SoakLoad
-from pytest_nfvperf.model.measure.soak_figures import soak_figures, soak_missing
 from pytest_nfvperf.model.measure.soak_series import (
     SESSION_UP,
     TIME,

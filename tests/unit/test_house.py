@@ -20,7 +20,7 @@ BOUNDS = {
 }
 """Words by which what is only a bound was once told; a Figure has low, high and why."""
 WHO_MAKES_THEM = (
-    *("measure/", "model/disturbance/", "model/measure/bounds.py", "model/measure/soak_figures.py"),
+    *("measure/", "model/disturbance/", "model/measure/bounds.py"),
     "adapters/evidence/older.py",
 )
 OTHER_MEANINGS = {

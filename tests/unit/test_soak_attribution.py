@@ -9,7 +9,7 @@ import pytest
 from pytest_nfvperf.adapters.report.figures import soak_facts
 from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
 from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals
-from pytest_nfvperf.model.measure.soak_figures import soak_figures
+from pytest_nfvperf.model.measure.bounds import soak_figures
 from pytest_nfvperf.model.measure.soak_series import TIME, SoakPlan, SoakTable, summarise
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec

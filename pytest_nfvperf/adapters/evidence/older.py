@@ -37,10 +37,11 @@ from pytest_nfvperf.model.measure.bounds import (
     sample_figure,
     sampled,
     session_figure,
+    soak_figures,
+    soak_missing,
     with_offload,
 )
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
-from pytest_nfvperf.model.measure.soak_figures import soak_figures, soak_missing
 from pytest_nfvperf.model.statistics import Bound
 
 _DISTURBED = {
