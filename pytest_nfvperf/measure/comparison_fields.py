@@ -26,9 +26,9 @@ from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.statistics import (
     FEWEST_FOR_A_SLOPE,
     Bound,
-    Estimate,
     Pairing,
     Relative,
+    SampleEstimate,
     Samples,
     Slope,
     bounded_ratio,
@@ -231,7 +231,7 @@ def _paired_relative(
     return replace(ratio, low=ratio.low / wide, high=None if ratio.high is None else ratio.high * wide, pairing=pairing)
 
 
-def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs = ()) -> Estimate | None:
+def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs = ()) -> SampleEstimate | None:
     """Subject over baseline; None where no block has a pair. ``noise_pairs``: as of ``_paced``."""
     paced = _paced(metric, pairs, noise_pairs)
     with_windows = [(baseline, own) for baseline, own in paced or () if own]

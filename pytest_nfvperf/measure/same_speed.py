@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.windows import FULL_SPEED, Paced
-from pytest_nfvperf.model.statistics import CONFIDENCE, Estimate, interval_rank, student_t
+from pytest_nfvperf.model.statistics import CONFIDENCE, SampleEstimate, interval_rank, student_t
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ def block_ratio(pairs: Sequence[tuple[float, float]]) -> float | None:
     return median(ratios) if ratios else None
 
 
-def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> SampleEstimate:
     """Estimate a ratio from one of each block; ValueError for none, or one that is not positive and finite.
 
     Hodges-Lehmann's estimate for one sample, with the exact interval of Wilcoxon's signed-rank test (Hollander and
@@ -81,8 +81,8 @@ def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Est
     middle = math.exp(median(averages))
     rank, level = interval_rank(_signed_rank_counts(len(logs)), confidence)
     if rank == 0:
-        return Estimate(middle, 0.0, math.inf, level)
-    return Estimate(middle, math.exp(averages[rank - 1]), math.exp(averages[-rank]), level)
+        return SampleEstimate(middle, 0.0, math.inf, level)
+    return SampleEstimate(middle, math.exp(averages[rank - 1]), math.exp(averages[-rank]), level)
 
 
 def jackknife(
@@ -147,7 +147,7 @@ def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: fl
 
 def speed_estimate(
     blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE, best: float = AT_ITS_BEST
-) -> Estimate | None:
+) -> SampleEstimate | None:
     """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio.
 
     Where its interval and that of the middle do not overlap, one subject itself is slower for a part of the time: then
@@ -156,7 +156,7 @@ def speed_estimate(
     rigs = separable_rigs(blocks)
     fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
 
-    def interval(part: Callable[[_LogRatios], float]) -> Estimate | None:
+    def interval(part: Callable[[_LogRatios], float]) -> SampleEstimate | None:
         def of_blocks(chosen: Sequence[int]) -> float | None:
             found = fitted(tuple(chosen))
             return None if found is None else part(found)
@@ -166,8 +166,8 @@ def speed_estimate(
             return None
         log, reach = estimate
         if math.isinf(reach):
-            return Estimate(math.exp(log), 0.0, math.inf, 0.0)
-        return Estimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
+            return SampleEstimate(math.exp(log), 0.0, math.inf, 0.0)
+        return SampleEstimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
 
     at_best, middle = interval(lambda found: found.at_best), interval(lambda found: found.middle)
     if at_best is None or middle is None:

@@ -174,7 +174,7 @@ class Slope:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class SampleEstimate:
     """What values of a sample say of the true one: a median, a slope, or the ratio of two samples b / a.
 
     Attributes:
@@ -202,7 +202,7 @@ class Estimate:
         return max(self.high / self.value, self.value / self.low) - 1
 
 
-def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> SampleEstimate:
     """Estimate b / a from two independent samples; ValueError for none, or a value that is not positive and finite.
 
     The interval is the Mann-Whitney one (Hodges and Lehmann 1963; Hollander and Wolfe, 4.3): order statistics of all
@@ -216,8 +216,8 @@ def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = C
     ratios = sorted(y / x for x in a for y in b)
     rank, level = interval_rank(_mann_whitney_counts(len(a), len(b)), confidence)
     if rank == 0:
-        return Estimate(median(ratios), 0.0, math.inf, level)
-    return Estimate(median(ratios), ratios[rank - 1], ratios[-rank], level)
+        return SampleEstimate(median(ratios), 0.0, math.inf, level)
+    return SampleEstimate(median(ratios), ratios[rank - 1], ratios[-rank], level)
 
 
 def interval_rank(counts: Sequence[int], confidence: float) -> tuple[int, float]:
@@ -318,7 +318,7 @@ def _exact_kendall_p(score: int, n: int) -> float:
     return extreme / math.factorial(n)
 
 
-def median_interval(values: Sequence[float]) -> Estimate:
+def median_interval(values: Sequence[float]) -> SampleEstimate:
     """The median with its interval at 95 % by the sign test: two order statistics, and the level that they really have.
 
     It is the whole range, at its lower level, when so few values cannot reach that.
@@ -335,10 +335,10 @@ def median_interval(values: Sequence[float]) -> Estimate:
         if reached < CONFIDENCE:
             break
         rank, level = rank + 1, reached
-    return Estimate(median(ordered), ordered[rank], ordered[-1 - rank], max(0.0, level))
+    return SampleEstimate(median(ordered), ordered[rank], ordered[-1 - rank], max(0.0, level))
 
 
-def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> SampleEstimate:
     """Theil-Sen slope of y over x, where x may repeat, with Sen's interval (1968; Hollander and Wolfe, 9.3).
 
     Quadratic in the number of points. ValueError for unequal lengths, fewer than 3 points, or x all equal.
@@ -352,7 +352,7 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
     ties = [list(x).count(value) for value in set(x)]
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(_kendall_variance(ties))
     rank = max(0, math.floor((len(slopes) - reach) / 2))
-    return Estimate(median(slopes), slopes[rank], slopes[-1 - rank], confidence)
+    return SampleEstimate(median(slopes), slopes[rank], slopes[-1 - rank], confidence)
 
 
 def two_bands(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
@@ -384,7 +384,7 @@ def relative(
 
 
 def bounded_ratio(
-    found: Estimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
+    found: SampleEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
 ) -> Relative:
     """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
     reasons = [samples.why, f"baseline: {baseline.why}" if baseline.why else ""]
