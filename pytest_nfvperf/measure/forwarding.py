@@ -327,7 +327,7 @@ def _undisturbed_rate(result: TrialResult) -> float | None:
     if result.windows is None:
         return _whole_rate(result)
     found = plateau(result.windows, result.spec.duration_s)
-    return None if found is None else found.fps / len(result.counts)
+    return None if found is None else found[0].value / len(result.counts)
 
 
 def _paced(result: TrialResult, limits: Limits) -> dict[str, tuple[Paced, ...]]:

@@ -289,11 +289,12 @@ def _point(trial: Trial) -> PlateauPoint | None:
     found = plateau(windows, duration_s)
     if found is None:
         return None
+    rate, count = found
     directions, placed = len(trial.result.counts), trial.result.placement
     apart = placed.apart if placed is not None else ""
-    low_fps, fps, high_fps = (rate / directions for rate in (found.low_fps, found.fps, found.high_fps))
+    low_fps, fps, high_fps = (fps / directions for fps in (rate.low, rate.value, rate.high))
     limited = generator_limited(windows, duration_s)
-    return PlateauPoint(trial.id, fps, low_fps, high_fps, found.windows, apart, limited)
+    return PlateauPoint(trial.id, fps, low_fps, high_fps, count, apart, limited)
 
 
 def generator_limited(windows: Windows, duration_s: float) -> str:

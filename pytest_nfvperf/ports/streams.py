@@ -11,7 +11,6 @@ from typing import Protocol
 from pytest_nfvperf.model.measure.streams import (
     ConnectResult,
     ConnectSpec,
-    Datagram,
     RequestResult,
     RequestSpec,
     StreamResult,
@@ -77,8 +76,8 @@ class Watch(Protocol):
     interval_ns: int
     sent: int
 
-    def arrived(self) -> Sequence[Datagram]:
-        """Those that arrived so far."""
+    def arrived(self) -> Sequence[int]:
+        """When each that arrived so far did, in ns of the machine's monotonic clock."""
 
     def await_one(self, deadline_s: float) -> bool:
         """Wait for one that is sent from now on; False when none arrives in time."""

@@ -20,7 +20,7 @@ from pytest_nfvperf.model.disturbance.windows import Disturbance, SelectedWindow
 from pytest_nfvperf.model.evidence.comparison import unlike
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
-from pytest_nfvperf.model.evidence.rig_condition import Grade, RigCondition, RigLog
+from pytest_nfvperf.model.evidence.rig_condition import Grade, RigCondition
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.session.run import with_bands
 from tests.sample_run import run_data, small_run, write_sample
@@ -53,8 +53,8 @@ def lasted(state: WindowState, seconds: float) -> Disturbance:
     return Disturbance(state, 0.1, seconds, 0, 1e6)
 
 
-def log_of(trials: Iterable[TrialData]) -> RigLog:
-    log = RigLog()
+def log_of(trials: Iterable[TrialData]) -> RigCondition:
+    log = RigCondition()
     for trial in trials:
         log.add(trial)
     return log
@@ -183,7 +183,7 @@ def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData)
     result = replace(trial.result, windows=windows([100] * 10, speed=speed), placement=None)
     did = rig_condition_of([replace(trial, result=replace(result, spec=replace(result.spec, duration_s=0.1)))])
     assert did is not None
-    assert (did.bands, did.of, did.mostly) == (None, 10, (WindowState.GENERATOR_SHARED,))
+    assert (did.bands, did.of, did.mostly) == (None, 10, [WindowState.GENERATOR_SHARED])
     assert 0 < did.windows < 5
 
 

@@ -120,10 +120,11 @@ def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
     made = windows([70, 70, 71, 69, 70, 70, 70, 40, 40, 40], speed=speed)
     found = plateau(made, 0.1)
     assert found is not None
-    assert found.fps == pytest.approx(7_000)
-    assert found.low_fps <= found.fps <= found.high_fps
+    rate, count = found
+    assert rate.value == pytest.approx(7_000)
+    assert rate.low <= rate.value <= rate.high
     assert min(made.received_fps(0.1)) == pytest.approx(4_000)
-    assert found.windows == 5
+    assert count == 5
     others = Counter(state for state in made.states(0.1) if state is not WindowState.ALONE)
     assert others == {WindowState.CHANGED: 2, WindowState.GENERATOR_SHARED: 3}
 

@@ -18,7 +18,6 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.comparison import (
     DOCUMENT_SCHEMA,
     ComparedRun,
-    LeftOut,
     TestComparison,
     document,
     side_differences,
@@ -73,7 +72,9 @@ def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | N
         comparing=comparing,
         tests=tuple(tests),
         left_out=tuple(
-            LeftOut(test.node_id, str(test.fate), test.reason) for test in conclusion.tests if test.node_id not in made
+            {"test": test.node_id, "result": str(test.fate), "reason": test.reason}
+            for test in conclusion.tests
+            if test.node_id not in made
         ),
         duts=tuple(duts.items()),
         result=str(conclusion.fate),
@@ -125,7 +126,11 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
         run=" ".join(names),
         comparing=ComparisonSettings((Side(names[0], str(first.path)), Side(names[1], str(second.path))), margin),
         tests=tuple(tests),
-        left_out=tuple(LeftOut(name, "not in both runs", "") for name in measured if name not in compared_tests),
+        left_out=tuple(
+            {"test": name, "result": "not in both runs", "reason": ""}
+            for name in measured
+            if name not in compared_tests
+        ),
         duts=tuple((run.run_id, run.run.dut) for run in (first, second) if run.run is not None and run.run.dut),
         result=str(fate),
         exit_status=fate.exit_status,

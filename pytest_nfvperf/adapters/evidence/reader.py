@@ -40,7 +40,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.model.evidence.rig_condition import RigLog
+from pytest_nfvperf.model.evidence.rig_condition import RigCondition
 from pytest_nfvperf.model.measure.compare import ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import SMOKE
@@ -125,7 +125,7 @@ class RunEvidence:
     truncated: bool = False
     problems: list[str] = field(default_factory=list)
     being_written: tuple[str, ...] = ()
-    machine: RigLog = field(default_factory=RigLog, compare=False, repr=False)
+    machine: RigCondition = field(default_factory=RigCondition, compare=False, repr=False)
 
     @property
     def run(self) -> RunData | None:

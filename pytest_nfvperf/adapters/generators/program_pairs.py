@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.process.process import (
 )
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError, TestbedError, UnavailableError
-from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, Datagram, RequestResult, RequestSpec
+from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.ports.streams import StreamEnd
 
@@ -368,23 +368,24 @@ def watch_datagrams(client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
 
 
 class _Watch:
-    """The work of the two threads, and the datagrams that arrived."""
+    """The work of the two threads, and when datagrams arrived."""
 
     interval_ns = _INTERVAL_NS
 
     def __init__(self, sender: socket.socket, receiver: socket.socket) -> None:
         self._sender, self._receiver = sender, receiver
         self.stop = threading.Event()
-        self._arrived: list[Datagram] = []
+        self._arrived: list[int] = []
+        self._last_sent_ns = 0
         self.sent = 0
 
-    def arrived(self) -> Sequence[Datagram]:
+    def arrived(self) -> Sequence[int]:
         return tuple(self._arrived)
 
     def await_one(self, deadline_s: float) -> bool:
         now = time.monotonic_ns()
         try:
-            wait_until(lambda: bool(self._arrived) and self._arrived[-1].sent_ns > now, "a datagram", deadline_s)
+            wait_until(lambda: self._last_sent_ns > now, "a datagram", deadline_s)
         except DeadlineError:
             return False
         return True
@@ -399,7 +400,8 @@ class _Watch:
         while not self.stop.is_set():
             with suppress(TimeoutError):
                 (sent_ns,) = _SEND_TIME.unpack(self._receiver.recv(_SEND_TIME.size))
-                self._arrived.append(Datagram(sent_ns, time.monotonic_ns()))
+                self._arrived.append(time.monotonic_ns())
+                self._last_sent_ns = sent_ns
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from itertools import groupby, pairwise
 from statistics import median
 
 from pytest_nfvperf.model.disturbance.policy import POLICY
+from pytest_nfvperf.model.statistics import CONFIDENCE, SampleEstimate
 
 MOST_LISTED, LISTED_OF_STEPS = 40, 4
 """How many of a trial's longest disturbances the evidence lists; and of a step of a search, because steps are many."""
@@ -275,26 +276,11 @@ def _waited(witness: WitnessWindows, at: int) -> bool:
     return any(measured[at] > most for measured, most in delays if measured)
 
 
-@dataclass(frozen=True, slots=True)
-class Plateau:
-    """The rate of a trial's undisturbed windows (state ALONE), frames/s over all threads.
+def plateau(windows: Windows, duration_s: float) -> tuple[SampleEstimate, int] | None:
+    """The rate of undisturbed windows (state ALONE) of a saturating trial, frames/s over all threads, and their number.
 
-    Attributes:
-        fps: their median.
-        low_fps, high_fps: its 95 % interval, by order statistics.
-        windows: how many were undisturbed.
-    """
-
-    fps: float
-    low_fps: float
-    high_fps: float
-    windows: int
-
-
-def plateau(windows: Windows, duration_s: float) -> Plateau | None:
-    """The plateau of a saturating trial that sent for ``duration_s``; later windows have residual frames.
-
-    None if too few windows were undisturbed.
+    It is their median, with its interval by order statistics. ``duration_s``: how long the trial sent; later windows
+    have residual frames. None if too few windows were undisturbed.
     """
     rates = sorted(windows.undisturbed_fps(duration_s))
     count = len(rates)
@@ -302,7 +288,7 @@ def plateau(windows: Windows, duration_s: float) -> Plateau | None:
         return None
     reach = 0.98 * math.sqrt(count)  # by the normal approximation of the binomial (Conover 1999, 3.2)
     low, high = max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
-    return Plateau(median(rates), rates[low], rates[high], count)
+    return SampleEstimate(median(rates), rates[low], rates[high], CONFIDENCE), count
 
 
 def full_speed(seen: Mapping[int, int]) -> int:

@@ -84,21 +84,13 @@ class TestComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A selected test without a comparison: its result, and why."""
-
-    test: str
-    result: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedRun:
     """All that a run compared.
 
     Attributes:
         run: id of the run, or of both.
         comparing: the sides.
+        left_out: selected tests without a comparison: ``test``, its ``result``, and the ``reason``.
         duts: of each side, as far as it ran.
         result, exit_status: of the run (docs/reference/exit-status.md).
         differences: (what, value by side) in which the sides' Open vSwitch or the runs' machines differ.
@@ -108,7 +100,7 @@ class ComparedRun:
     run: str
     comparing: ComparisonSettings
     tests: tuple[TestComparison, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Mapping[str, str], ...] = ()
     duts: tuple[tuple[str, DatapathInfo], ...] = ()
     result: str = ""
     exit_status: int = 0
@@ -175,7 +167,7 @@ def document(compared: ComparedRun) -> dict[str, Any]:
         ],
         "differences": [{"what": what, "values": dict(values)} for what, values in compared.differences],
         "comparisons": [_comparison(test) for test in compared.tests],
-        "left_out": plain(compared.left_out),
+        "left_out": [plain(dict(left_out)) for left_out in compared.left_out],
         "counts": compared.counts,
         "warnings": list(compared.warnings),
         "result": compared.result,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_count, format_ns
@@ -27,26 +26,57 @@ class Grade(StrEnum):
     UNTRUSTED = "too disturbed to trust"
 
 
-@dataclass(frozen=True, slots=True)
 class RigCondition:
-    """What the machine did to the trials of a run.
+    """What the machine did to the trials of a run, collected trial by trial. It keeps no trial.
 
     Attributes:
-        bands: in which bands of CPU distance they ran; None where nobody looked.
         windows: undisturbed windows of all trials.
         of: all their windows; 0 where the generator has none.
-        mostly: what disturbed them for the longest time, the longest first. Changes between two states have no cause
-            of their own and are left out.
     """
 
-    bands: ObservedBands | None
-    windows: int
-    of: int
-    mostly: tuple[WindowState, ...]
+    def __init__(self) -> None:
+        self.windows = self.of = 0
+        self._distances: list[CpuDistance] = []
+        self._looked = False
+        self._times: defaultdict[WindowState, float] = defaultdict(float)
+
+    def add(self, trial: TrialData) -> None:
+        result = trial.result
+        if result.placement is not None:
+            self._distances.append(result.placement)
+        selected = trial.undisturbed or result.judgement.undisturbed  # saturating trials have the windows themselves
+        if selected is not None:
+            self._looked = True
+            self.windows, self.of = self.windows + selected.windows, self.of + selected.of
+        listed = trial.disturbances
+        if not listed and result.windows is not None:
+            listed = disturbances(result.windows, result.due_s, result.lost)
+        for disturbance in listed:
+            if disturbance.state is not WindowState.CHANGED:
+                self._times[disturbance.state] += disturbance.length_s
+
+    @property
+    def did(self) -> RigCondition | None:
+        """The same; None where nobody looked at the machine, as in a lab's or a simulated run."""
+        return self if self._looked or self.bands is not None else None
+
+    @property
+    def bands(self) -> ObservedBands | None:
+        """In which bands of CPU distance the trials ran; None where nobody looked."""
+        return observed_bands(self._distances)
+
+    @property
+    def mostly(self) -> list[WindowState]:
+        """What disturbed windows for the longest time, the longest first.
+
+        Changes between two states have no cause of their own and are left out.
+        """
+        return sorted(self._times, key=lambda state: -self._times[state])[:MOST_NAMED]
 
     @property
     def grade(self) -> Grade:
-        near = self.bands is None or self.bands.near_trials >= QUIET_SHARE * self.bands.trials
+        bands = self.bands
+        near = bands is None or bands.near_trials >= QUIET_SHARE * bands.trials
         if near and self.windows >= QUIET_SHARE * self.of:
             return Grade.QUIET
         # Figures of a run need the share of undisturbed windows that a single trial needs to be judged.
@@ -80,37 +110,3 @@ class RigCondition:
 
     def __str__(self) -> str:
         return f"{self.headline}: {self.details}"
-
-
-class RigLog:
-    """Collects what the machine did, trial by trial. It keeps no trial, so the caller may drop each after adding it."""
-
-    def __init__(self) -> None:
-        self._placed: list[CpuDistance] = []
-        self._windows = self._of = 0
-        self._looked = False
-        self._times: defaultdict[WindowState, float] = defaultdict(float)
-
-    def add(self, trial: TrialData) -> None:
-        result = trial.result
-        if result.placement is not None:
-            self._placed.append(result.placement)
-        found = trial.undisturbed or result.judgement.undisturbed  # saturating trials have the windows themselves
-        if found is not None:
-            self._looked = True
-            self._windows, self._of = self._windows + found.windows, self._of + found.of
-        listed = trial.disturbances
-        if not listed and result.windows is not None:
-            listed = disturbances(result.windows, result.due_s, result.lost)
-        for each in listed:
-            if each.state is not WindowState.CHANGED:
-                self._times[each.state] += each.length_s
-
-    @property
-    def did(self) -> RigCondition | None:
-        """The sum of all trials; None where nobody looked at the machine, as in a lab's or a simulated run."""
-        bands = observed_bands(self._placed)
-        if bands is None and not self._looked:
-            return None
-        mostly = tuple(sorted(self._times, key=lambda state: -self._times[state])[:MOST_NAMED])
-        return RigCondition(bands, self._windows, self._of, mostly)

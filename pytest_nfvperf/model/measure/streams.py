@@ -120,14 +120,6 @@ class RequestResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Datagram:
-    """A datagram that arrived. Times are those of the machine's monotonic clock."""
-
-    sent_ns: int
-    arrived_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reconnection:
     """A restart of the DUT, and how long it interrupted datagrams between two namespaces.
 
@@ -144,8 +136,9 @@ class Reconnection:
     arrived: int
 
 
-def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> int:
-    times = sorted(one.arrived_ns for one in arrived)
+def longest_gap_ns(arrived_ns: Sequence[int], begin_ns: int, end_ns: int) -> int:
+    """The longest time without an arrival that reaches into the time from begin to end."""
+    times = sorted(arrived_ns)
     before = max((time for time in times if time <= begin_ns), default=begin_ns)
     within = [before, *(time for time in times if begin_ns < time <= end_ns), end_ns]
     return max(later - earlier for earlier, later in pairwise(within))
