@@ -24,7 +24,6 @@ from .model.topology.compose import bridge_chain as bridge_chain
 from .model.topology.workloads import vm_chain as vm_chain
 from .model.topology.workloads import vm_receiving as vm_receiving
 from .model.topology.workloads import vm_to_vm as vm_to_vm
-from .model.topology.workloads import OVERLAYS as OVERLAYS
 from .model.topology.workloads import mirror_output as mirror_output
 from .model.testbed.testbed import Dut as Dut
 from .model.testbed.ovs_settings import Tuning as Tuning
@@ -68,7 +67,6 @@ from .model.errors import ConfigError as ConfigError
 from .model.errors import TestbedError as TestbedError
 from .model.errors import DutFailure as DutFailure
 from .model.errors import DeadlineError as DeadlineError
-from .model.errors import GeneratorError as GeneratorError
 from .model.errors import InconclusiveError as InconclusiveError
 from .model.errors import UnavailableError as UnavailableError
 

@@ -2,7 +2,6 @@
 from .model.measure.outcome import Outcome as Outcome
 from .features.routing.convergence import ConvergenceReading as ConvergenceReading
 from .model.display import format_fps as format_fps
-from .model.display import format_ratio as format_ratio
 
 # From evidence
 from .adapters.evidence.reader import read_run as read_run

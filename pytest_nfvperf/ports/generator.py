@@ -81,7 +81,7 @@ class GeneratorPort:
 class Generator(ABC):
     """Sends and receives frames; knows nothing of searches or SLAs.
 
-    Every method raises GeneratorError (a TestbedError) with the engine's own message and the
+    Every method raises TestbedError with the engine's own message and the
     end of its log when the engine refuses, dies or stops answering.
 
     What a generator cannot do keeps its default.

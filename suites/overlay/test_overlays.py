@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_nfvperf import (
-    OVERLAYS,
     RFC2544_FRAME_SIZES,
     SlaCheck,
     Study,
@@ -19,6 +18,7 @@ from pytest_nfvperf import (
     vm_to_vm,
 )
 
+OVERLAYS = ("none", "vxlan", "geneve", "gre")
 CASES: dict[str, Topology] = {name: vm_to_vm(name) for name in OVERLAYS}
 CASES |= {f"{name}-ipv6": vm_to_vm(name, ip=6) for name in OVERLAYS if name != "none"}
 """Overlays over IPv4, and over IPv6."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from pytest_nfvperf import Convergence, DeadlineError, Event, LiveBgpPath, Profile, SlaCheck, UnavailableError, sweep
-from pytest_nfvperf.results import format_fps, format_ratio
+from pytest_nfvperf.results import format_fps
 
 FLOOD_FPS = 14_000_000
 """Per direction: more than a PMD forwards between two ports and routes, 64 B (7.0 Mpps were not, on a fast machine)."""
@@ -68,7 +68,7 @@ def test_session_at_overload(
         seconds = {"survival_time": [lost_s - began_s], "recovery_time": [bgp_path.now_s() - began_s - duration_s]}
     said = "survived" if lost_s is None else "was lost"
     offered = format_fps(result.offered_fps or 0.0)
-    note = f"the session {said} at {offered} per direction, {format_ratio(result.loss_ratio or 0.0)} lost"
+    note = f"the session {said} at {offered} per direction, {100 * (result.loss_ratio or 0.0):.4g} % lost"
     at_least = {"survival_time": "it was up until the overload ended"} if lost_s is None else {}
     notes = (note, str(state))
     sla.check(convergence.outcome(bgp_path.live, traffic, [reading], seconds, at_least=at_least, notes=notes))

@@ -39,7 +39,6 @@ NO_OVERLAY = "none"
 """The nodes' bridges are joined, and the VMs' frames cross the underlay as they are, in a VLAN."""
 
 OVERLAYS = (NO_OVERLAY, *(str(kind) for kind in TunnelKind))
-"""What ``vm_to_vm`` can have between the nodes."""
 
 NODES = ("node1", "node2")
 OVERLAY_VLAN = 100
