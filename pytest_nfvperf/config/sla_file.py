@@ -274,13 +274,13 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
     match = _LIMIT.fullmatch(text.strip())
     operator, bound = (match["operator"], match["bound"]) if match else ("", text)
     if operator not in OPERATORS:
-        written, known = text.strip(), listed(OPERATORS)
+        written, operators = text.strip(), listed(OPERATORS)
         if not operator:
-            raise ValueError(f"'{written}' has no operator: write e.g. '>= {written}' (operators: {known})")
+            raise ValueError(f"'{written}' has no operator: write e.g. '>= {written}' (operators: {operators})")
         plain = operator.translate(LOOK_ALIKES)
         meant = _OPERATOR_SLIPS.get(plain, plain if plain in OPERATORS else None)
         instead = f"'{meant} {written.removeprefix(operator).strip()}'" if meant else f"e.g. '{kind.example}'"
-        raise ValueError(f"'{written}' has unknown operator '{operator}': write {instead} (operators: {known})")
+        raise ValueError(f"'{written}' has unknown operator '{operator}': write {instead} (operators: {operators})")
     cores = budget_of(str(at)) if "line_ratio" in kind.also else None
     limit = _bound(metric, kind, operator, bound, " ".join(text.split()))
     if cores is not None and limit.is_share:

@@ -484,22 +484,22 @@ def _speakers(speakers: Sequence[LabSpeaker]) -> Iterator[Problem]:
 
 
 def _links(testbed: TestbedFile) -> Iterator[Problem]:
-    known = {
+    ports_of = {
         "generator": [str(port) for port in testbed.generator.ports],
         "dut": [*(port.name for port in testbed.dut.ports), *(bond.name for bond in testbed.dut.bonds)],
     }
-    seen: dict[str, int] = {}
+    cabled: dict[str, int] = {}
     for index, link in enumerate(testbed.links):
-        for position, (side, end) in enumerate(zip(known, link, strict=True)):
+        for position, (side, end) in enumerate(zip(ports_of, link, strict=True)):
             path: KeyPath = ("links", index, position)
             given_side, _, port = end.partition(".")
             if given_side != side or not port:
                 yield path, f"'{end}' is no {side} port: write e.g. [generator.0, dut.dpdk0]"
-            if port not in known[side]:
-                yield path, f"unknown {side} port {port!r}{_known(known[side], port)}"
-            if end in seen:
-                yield path, f"'{end}' is used twice: also by links[{seen[end]}]"
-            seen[end] = index
+            if port not in ports_of[side]:
+                yield path, f"unknown {side} port {port!r}{_known(ports_of[side], port)}"
+            if end in cabled:
+                yield path, f"'{end}' is used twice: also by links[{cabled[end]}]"
+            cabled[end] = index
 
 
 def _unlinked_ports(testbed: TestbedFile) -> Iterator[str]:

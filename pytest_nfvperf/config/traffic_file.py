@@ -124,13 +124,13 @@ class _PacketText:
 
     def _layer(self, name: str, keywords: Sequence[ast.keyword]) -> Any:
         kind = _layer_class(name, self.load)
-        known = [each.name for each in kind.fields_desc]
+        fields = [field.name for field in kind.fields_desc]
         given: dict[str, Any] = {}
-        for each in keywords:
-            if each.arg is None or (each.arg not in known and each.arg not in kind.deprecated_fields):
-                hint = did_you_mean(each.arg or "", known)
-                raise ArgumentError(f"{name} has no field {each.arg or '**'!r}{hint} (it has {listed(known)})")
-            given[each.arg] = self.value(each.value)
+        for keyword in keywords:
+            if keyword.arg is None or (keyword.arg not in fields and keyword.arg not in kind.deprecated_fields):
+                hint = did_you_mean(keyword.arg or "", fields)
+                raise ArgumentError(f"{name} has no field {keyword.arg or '**'!r}{hint} (it has {listed(fields)})")
+            given[keyword.arg] = self.value(keyword.value)
         try:
             return kind(**given)
         except Exception as error:  # scapy raises anything for a value that it cannot take
@@ -140,14 +140,16 @@ class _PacketText:
 def _layer_class(name: str, load: Sequence[str]) -> Any:
     modules = [_scapy(), *(_contrib(module) for module in load)]
     modules += [_contrib(CONTRIB[name])] if name in CONTRIB else []
-    found = next((kind for module in reversed(modules) if (kind := _layers_of(module).get(name)) is not None), None)
-    if found is None:
-        known = {layer for module in modules for layer in _layers_of(module)} | {*CONTRIB}
-        hint = did_you_mean(name, known) or "."
+    layer_class = next(
+        (kind for module in reversed(modules) if (kind := _layers_of(module).get(name)) is not None), None
+    )
+    if layer_class is None:
+        layers = {layer for module in modules for layer in _layers_of(module)} | {*CONTRIB}
+        hint = did_you_mean(name, layers) or "."
         raise ArgumentError(
             f"scapy has no layer {name!r}{hint} A layer of its contributions is found with 'load', such as load: [nsh]"
         )
-    return found
+    return layer_class
 
 
 @cache
@@ -308,13 +310,13 @@ class GivenTraffic:
 
     def lines(self) -> list[str]:
         """What is sent, for a plan: layers, sizes, fields that vary, and one frame as hex."""
-        found = [f"traffic of {self.file}, in place of the tests' own:"]
-        for each in self.classes:
-            share = f" ({each.share})" if each.name else ""
-            for name, sent in each.members():
-                found.append(f"  {name + share + ': ' if name else ''}{sent.headers_name}")
-                found += [f"    {line}" for line in _described(sent, sized=each.sized)]
-        return found
+        lines = [f"traffic of {self.file}, in place of the tests' own:"]
+        for given_class in self.classes:
+            share = f" ({given_class.share})" if given_class.name else ""
+            for name, sent in given_class.members():
+                lines.append(f"  {name + share + ': ' if name else ''}{sent.headers_name}")
+                lines += [f"    {line}" for line in _described(sent, sized=given_class.sized)]
+        return lines
 
     def in_place_of(self, traffic: AnyTraffic) -> AnyTraffic:
         """What is sent instead of a test's traffic.

@@ -204,14 +204,14 @@ def checked(shown: str | None = None) -> Callable[[T], T]:
 
 def _rules(target: Any) -> dict[str, Allowed | None]:
     """What each argument may be, by its name; None where its type says nothing that can be checked."""
-    found: dict[str, Allowed | None] = {}
+    rules: dict[str, Allowed | None] = {}
     for name, hint in get_type_hints(target, include_extras=True).items():
         if get_origin(hint) is Unpack:  # **settings, by a TypedDict
             settings = get_type_hints(get_args(hint)[0], include_extras=True)
-            found |= {key: rule_of(each) for key, each in settings.items()}
+            rules |= {key: rule_of(setting) for key, setting in settings.items()}
         elif name != "return":
-            found[name] = rule_of(hint)
-    return found
+            rules[name] = rule_of(hint)
+    return rules
 
 
 def rule_of(hint: Any) -> Allowed | None:

@@ -199,28 +199,34 @@ def fold_table(
     below their row. ``width``: of the terminal; None: as wide as needed.
     """
     cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
-    texts = [[column.heading, *(row[at][0] for row in cells)] for at, column in enumerate(columns)]
-    optional = sorted((at for at, each in enumerate(columns) if each.optional), key=lambda at: columns[at].optional)
+    texts = [[column.heading, *(row[index][0] for row in cells)] for index, column in enumerate(columns)]
+    optional = sorted(
+        (index for index, column in enumerate(columns) if column.optional), key=lambda index: columns[index].optional
+    )
     for cuts, above, count in itertools.product((False, True), (False, True), range(len(optional) + 1)):
-        shown = [at for at in range(above, len(columns)) if at not in optional[:count]]
+        shown = [index for index in range(above, len(columns)) if index not in optional[:count]]
         room = sys.maxsize if width is None else width - len(shown) + 1 - len(_INDENT) * above
-        folding = [number for number, at in enumerate(shown) if columns[at].folds]
-        widths = table_widths([texts[at] for at in shown], folding, room, cuts=cuts)
+        folding = [number for number, index in enumerate(shown) if columns[index].folds]
+        widths = table_widths([texts[index] for index in shown], folding, room, cuts=cuts)
         if sum(widths) <= room:
             break
     indent, before = _INDENT * above, ""
 
     def lines_of(row: Sequence[Styled]) -> Iterator[list[Styled]]:
-        for parts in cell_lines([row[at][0] for at in shown], widths):
+        for parts in cell_lines([row[index][0] for index in shown], widths):
             line = [(indent, "")]
-            for at, part, size in zip(shown, parts, widths, strict=True):
+            for index, part, size in zip(shown, parts, widths, strict=True):
                 blank = " " * (size - len(part))
-                line += [(blank, ""), (part, row[at][1])] if columns[at].right else [(part, row[at][1]), (blank, "")]
+                line += (
+                    [(blank, ""), (part, row[index][1])]
+                    if columns[index].right
+                    else [(part, row[index][1]), (blank, "")]
+                )
                 line.append((" ", ""))
             yield line
 
-    most = max(columns[at].heading.count("\n") for at in shown)
-    headings = [("\n" * (most - each.heading.count("\n")) + each.heading, "bold") for each in columns]
+    most = max(columns[index].heading.count("\n") for index in shown)
+    headings = [("\n" * (most - column.heading.count("\n")) + column.heading, "bold") for column in columns]
     lines = [[(columns[0].heading, "bold")]] * above + [*lines_of(headings)]
     lines.append([("─" * (len(indent) + sum(widths) + len(shown) - 1), "")])
     for row in cells:
@@ -230,7 +236,7 @@ def fold_table(
         lines += lines_of([("", ""), *row[1:]] if once and same else row)
         notes = (part for note, _ in row[len(columns) :] for part in folded(f"{_NOTE}{note}", width, _NOTE) if note)
         lines += [[(part, "")] for part in notes]
-    return lines, [" ".join(columns[at].heading.split()) for at in range(1, len(columns)) if at not in shown]
+    return lines, [" ".join(columns[index].heading.split()) for index in range(1, len(columns)) if index not in shown]
 
 
 def table_widths(cells: Sequence[Sequence[str]], folding: Sequence[int], room: int, *, cuts: bool = True) -> list[int]:

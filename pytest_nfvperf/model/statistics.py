@@ -415,17 +415,17 @@ def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float =
     if not baseline:
         return None
     points = [(x, value) for x, samples in series for value in samples.values]
-    found = slope_estimate([x for x, _ in points], [y for _, y in points], confidence)
+    estimate = slope_estimate([x for x, _ in points], [y for _, y in points], confidence)
     return Slope(
         metric=series[0][1].metric,
         unit=series[0][1].unit,
         per=per,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        share=found.value / baseline,
-        share_low=found.low / baseline,
-        share_high=found.high / baseline,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        share=estimate.value / baseline,
+        share_low=estimate.low / baseline,
+        share_high=estimate.high / baseline,
         confidence=confidence,
-        why=next((each.why for _, each in series if each.why), ""),
+        why=next((samples.why for _, samples in series if samples.why), ""),
     )

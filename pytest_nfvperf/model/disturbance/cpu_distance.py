@@ -134,15 +134,17 @@ class ObservedBands:
 
 def observed_bands(distances: Iterable[CpuDistance]) -> ObservedBands | None:
     """The bands of a run's trials; None if no distance was measured. On a machine of one band all trials are near."""
-    known = [one for one in distances if one.trips_ns]
-    if not known:
+    measured = [distance for distance in distances if distance.trips_ns]
+    if not measured:
         return None
-    near, far = ([one for one in known if one.far is wanted and not one.moved] for wanted in (False, True))
-    near_trips, far_trips = ([trip for one in band for trip in one.trips_ns] for band in (near, far))
+    near, far = (
+        [distance for distance in measured if distance.far is wanted and not distance.moved] for wanted in (False, True)
+    )
+    near_trips, far_trips = ([trip for distance in band for trip in distance.trips_ns] for band in (near, far))
     return ObservedBands(
         near_trials=len(near),
         far_trials=len(far),
-        moved_trials=len(known) - len(near) - len(far),
+        moved_trials=len(measured) - len(near) - len(far),
         near_ns=median(near_trips) if near_trips else None,
         far_ns=median(far_trips) if far_trips else None,
     )

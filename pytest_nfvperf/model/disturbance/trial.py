@@ -152,12 +152,12 @@ class TrialResult(CountedFrames):
 
         ConfigError if the engine does not count it.
         """
-        found = next((each.counts for each in self.classes if each.name == name), None)
-        if found is None:
+        counts = next((class_counts.counts for class_counts in self.classes if class_counts.name == name), None)
+        if counts is None:
             raise ConfigError(
                 f"the generator does not count class {name!r}: send it by itself, or use another generator"
             )
-        return replace(self, counts=found, windows=None)
+        return replace(self, counts=counts, windows=None)
 
     @property
     def due_s(self) -> float:
@@ -363,20 +363,20 @@ class TrialJudgement:
         ``by_rule``: as of ``loss``. ``own``: frames that are the DUT's by the intervals of a soak, ``bounded`` if those
         are only the most; None for other trials.
         """
-        trial, known = self.trial, own
-        counts = next(each for each in trial.classes if each.name == name)
-        everything = sum(each.lost for each in trial.classes)
+        trial, certain = self.trial, own
+        counts = next(class_counts for class_counts in trial.classes if class_counts.name == name)
+        everything = sum(class_counts.lost for class_counts in trial.classes)
         unsure = not trial.valid or (self.doubt is not None and trial.windows is not None)
-        others = [each for each in trial.classes if each.name != name]
-        others_came = bool(others) and all(2 * each.received > each.offered for each in others)
+        others = [class_counts for class_counts in trial.classes if class_counts.name != name]
+        others_came = bool(others) and all(2 * class_counts.received > class_counts.offered for class_counts in others)
         if by_rule >= everything or (others_came and not counts.received and counts.offered >= 100):
             return counts.lost, counts.lost, None  # no disturbance makes flows drop, nor takes all of one class only
-        if known is None:
-            known = by_rule if unsure else max(by_rule, self.counted.lost)
-        doubtful = everything - known if unsure or trial.windows is not None or own is not None else 0
+        if certain is None:
+            certain = by_rule if unsure else max(by_rule, self.counted.lost)
+        doubtful = everything - certain if unsure or trial.windows is not None or own is not None else 0
         if doubtful <= 0 or not counts.lost:
             return counts.lost, counts.lost, None
-        most = counts.lost if unsure or bounded else min(counts.lost, known)
+        most = counts.lost if unsure or bounded else min(counts.lost, certain)
         return most, max(0, counts.lost - doubtful), LossBound.OF_ALL_CLASSES
 
 
@@ -430,16 +430,16 @@ def attributed_intervals(trial: TrialResult, times_s: Iterable[tuple[float, floa
         else ""
     )
     states, losses = reaching(windows.states(trial.due_s)), lost_by_window(windows, trial.due_s, trial.lost)
-    length_s, found = windows.length_ns / 1e9, {}
+    length_s, attributed = windows.length_ns / 1e9, {}
     for number, (began_s, ended_s) in enumerate(times_s):
         # The last interval ends a little later than the last window, which has what is lost after it.
         first, last = round(began_s / length_s), min(round(ended_s / length_s), len(states))
         if first < last:
-            one = _attributed(states[first:last], losses[first:last])
-            if moved and one.lost:  # the CPUs may have been far apart by then
-                one = AttributedInterval(0, one.all_lost, moved)
-            found[number] = one
-    return found
+            interval = _attributed(states[first:last], losses[first:last])
+            if moved and interval.lost:  # the CPUs may have been far apart by then
+                interval = AttributedInterval(0, interval.all_lost, moved)
+            attributed[number] = interval
+    return attributed
 
 
 def _attributed(states: Sequence[WindowState], losses: Sequence[int]) -> AttributedInterval:

@@ -222,11 +222,11 @@ class Windows:
         None if nobody looked at the DUT's CPU, or it never ran. The generator's absence is not counted.
         """
         states = self._at_ends[: self.within(duration_s)]
-        ran = [at for at, state in enumerate(states) if state is not WindowState.PAUSED]
+        ran = [index for index, state in enumerate(states) if state is not WindowState.PAUSED]
         if not ran or not self.witnesses or not self.full_speed:
             return None
-        slowed = self._slowed([one.speed for one in self.threads] + [one.speed for one in self.witnesses])
-        return sum(1 + slowed[at] for at in ran) / len(ran) * len(states) / len(ran)
+        slowed = self._slowed([source.speed for source in self.threads] + [source.speed for source in self.witnesses])
+        return sum(1 + slowed[index] for index in ran) / len(ran) * len(states) / len(ran)
 
     def unrefused_share(self, duration_s: float) -> float:
         """Share of the steady windows in which no frame found its ring full; 1 without windows.
@@ -388,17 +388,17 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
     states: Sequence[WindowState] = _from_the_start(windows, duration_s)
     if slowed:
         states = [WindowState.ABSENT if state in TAKEN_AWAY else WindowState.ALONE for state in states]
-    selected = [at for at, state in enumerate(reaching(states)) if state is WindowState.ALONE]
+    selected = [index for index, state in enumerate(reaching(states)) if state is WindowState.ALONE]
     losses = lost_by_window(windows, duration_s, lost)
-    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in selected)
-    skipped = sum(thread.skipped[at] for thread in windows.threads for at in selected)
-    own = [losses[at] for at in selected]
-    lossy = sum(each > 0 for each in own)
+    offered = sum(thread.sent[index] + thread.refused[index] for thread in windows.threads for index in selected)
+    skipped = sum(thread.skipped[index] for thread in windows.threads for index in selected)
+    own = [losses[index] for index in selected]
+    lossy = sum(loss > 0 for loss in own)
     # In these windows, or next to them, the machine did more than to take the generator's CPU away.
     harmless, ends = {WindowState.ALONE, WindowState.ABSENT}, windows.ends(duration_s)
-    at_the_dut = {at for at in range(len(ends)) if not harmless.issuperset(ends[max(0, at - 2) : at + 2])}
+    at_the_dut = {index for index in range(len(ends)) if not harmless.issuperset(ends[max(0, index - 2) : index + 2])}
     explained = at_the_dut - _unseen(selected, len(losses))
-    doubtful = sum(losses) - sum(own) - sum(losses[at] for at in explained.difference(selected))
+    doubtful = sum(losses) - sum(own) - sum(losses[index] for index in explained.difference(selected))
     worst = max((_loss_ratio(windows, losses, part) for part in _quarters(selected)), default=0.0)
     return SelectedWindows(len(own), len(losses), offered + skipped, offered, sum(own), lossy, doubtful, worst)
 
@@ -410,8 +410,8 @@ def _unseen(selected: Sequence[int], of: int) -> set[int]:
 
 
 def _quarters(selected: Sequence[int]) -> list[Sequence[int]]:
-    each = math.ceil(len(selected) / 4)
-    return [selected[at : at + each] for at in range(0, len(selected), each or 1)]
+    length = math.ceil(len(selected) / 4)
+    return [selected[start : start + length] for start in range(0, len(selected), length or 1)]
 
 
 def _loss_ratio(windows: Windows, losses: Sequence[int], chosen: Sequence[int]) -> float:
@@ -423,14 +423,15 @@ def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOS
     """The ``most`` longest disturbances, in order of time. Other arguments as for ``select_windows``."""
     states, rates = reaching(_from_the_start(windows, duration_s)), windows.received_fps(duration_s)
     losses, length_s = lost_by_window(windows, duration_s, lost), windows.length_ns / 1e9
-    found = []
-    for state, group in groupby(range(len(states)), key=lambda at: states[at]):
-        at = list(group)
+    listed = []
+    for state, group in groupby(range(len(states)), key=states.__getitem__):
+        indexes = list(group)
         if state is not WindowState.ALONE:
-            rate = sum(rates[each] for each in at) / len(at)
-            found.append(Disturbance(state, at[0] * length_s, len(at) * length_s, sum(losses[i] for i in at), rate))
-    longest = sorted(found, key=lambda each: each.length_s, reverse=True)[:most]
-    return tuple(sorted(longest, key=lambda each: each.start_s))
+            rate = sum(rates[index] for index in indexes) / len(indexes)
+            lost_then = sum(losses[index] for index in indexes)
+            listed.append(Disturbance(state, indexes[0] * length_s, len(indexes) * length_s, lost_then, rate))
+    longest = sorted(listed, key=lambda disturbance: disturbance.length_s, reverse=True)[:most]
+    return tuple(sorted(longest, key=lambda disturbance: disturbance.start_s))
 
 
 def _from_the_start(windows: Windows, duration_s: float) -> tuple[WindowState, ...]:

@@ -104,18 +104,18 @@ class SearchedGoal(GoalOutcome):
 
 def goals_missing(goals: Sequence[SearchedGoal], figures: Sequence[Figure]) -> dict[str, str]:
     """Why goals have no figure, by name."""
-    known = {each.metric for each in figures}
-    absent = [goal for goal in goals if goal.goal.name not in known]
+    measured = {figure.metric for figure in figures}
+    absent = [goal for goal in goals if goal.goal.name not in measured]
     return {goal.goal.name: f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}" for goal in absent}
 
 
 def goal_figures(goals: Sequence[SearchedGoal], outcome: Outcome) -> Iterator[Figure]:
     """Yield the load of each goal in frames/s per direction, and the loss of its confirmation."""
     for goal in goals:
-        found = _goal_bounds(goal, outcome)
-        if found is None:
+        bounds = _goal_bounds(goal, outcome)
+        if bounds is None:
             continue
-        load, low, high, reasons = found
+        load, low, high, reasons = bounds
         why, detail = _because(reasons)
         evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
         rests_on = _goal_confidence(goal, outcome)
@@ -130,8 +130,8 @@ def goal_figures(goals: Sequence[SearchedGoal], outcome: Outcome) -> Iterator[Fi
         confirmation = goal.confirmation
         if confirmation is not None and confirmation.loss_ratio is not None:
             bound = loss_bound_text(confirmation.loss_ratio, _confirmed_frames(confirmation, outcome))
-            at, evidence = share_of_goal(1.0, goal.goal.name), (confirmation.trial_id,)
-            yield exact("loss_ratio", confirmation.loss_ratio, "ratio", at, confidence=bound, evidence=evidence)
+            load_name, evidence = share_of_goal(1.0, goal.goal.name), (confirmation.trial_id,)
+            yield exact("loss_ratio", confirmation.loss_ratio, "ratio", load_name, confidence=bound, evidence=evidence)
 
 
 def _goal_bounds(goal: SearchedGoal, outcome: Outcome) -> tuple[int, float | None, float | None, Reasons] | None:
@@ -228,15 +228,15 @@ def middle_figure(middle: Figure, repeats: Sequence[Figure | None]) -> Figure:
     Its interval is that of the median over the searches: the low end is that of the median of all low ends, the high
     end that of all high ends, open where too few of those are closed.
     """
-    found = [each for each in repeats if each is not None]
-    middle = replace(middle, repeats=len(found))
-    if len(found) < FEWEST_REPEATS:
+    figures = [figure for figure in repeats if figure is not None]
+    middle = replace(middle, repeats=len(figures))
+    if len(figures) < FEWEST_REPEATS:
         return middle
-    low = median_interval([each.interval[0] for each in found]).low
-    high = median_interval([each.interval[1] for each in found]).high
-    interval = median_interval([each.value for each in found])
-    counted = f"{len(found)} of {len(repeats)} searches that found one"
-    counted = counted if len(found) < len(repeats) else f"{len(found)} searches"
+    low = median_interval([figure.interval[0] for figure in figures]).low
+    high = median_interval([figure.interval[1] for figure in figures]).high
+    interval = median_interval([figure.value for figure in figures])
+    counted = f"{len(figures)} of {len(repeats)} searches that found one"
+    counted = counted if len(figures) < len(repeats) else f"{len(figures)} searches"
     between = f"{format_fps(interval.low)} .. {format_fps(interval.high)} at {interval.confidence:.0%}"
     middle = replace(
         middle,
@@ -246,7 +246,7 @@ def middle_figure(middle: Figure, repeats: Sequence[Figure | None]) -> Figure:
     )
     if middle.why or None not in (middle.low, middle.high):
         return middle
-    whys = tuple(dict.fromkeys(why for each in found for why in each.why))
+    whys = tuple(dict.fromkeys(why for figure in figures for why in figure.why))
     return replace(middle, why=whys, detail="some of the searches found a bound only")
 
 
@@ -326,13 +326,13 @@ class TrialLoss:
         confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
         requested, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
         confidence += "" if requested == offered else f", at {offered} of the {requested} asked for"
-        at = load_in_fps(point.load_fps)
+        load_name = load_in_fps(point.load_fps)
         for metric, unit, value, least in (
             ("loss_ratio", "ratio", point.loss_ratio, self.least),
             ("lost_frames", "frames", float(point.lost_frames), self.least * point.offered_frames),
         ):
-            seen = exact(metric, value, unit, at, confidence=confidence, evidence=(point.trial_id,))
-            yield from between(seen, least, self.whose, self.short)
+            figure = exact(metric, value, unit, load_name, confidence=confidence, evidence=(point.trial_id,))
+            yield from between(figure, least, self.whose, self.short)
 
     def missing(self) -> dict[str, str]:
         """Unless a loss is certain there is no figure of a load that was not offered."""
@@ -376,15 +376,15 @@ def latency_missing(point: LatencyPoint, why: str) -> dict[str, str]:
 
 
 def latency_figures(point: LatencyPoint, of_class: str = "") -> Iterator[Figure]:
-    at = normal_load_name(point.at, point.load_fps)
+    load_name = normal_load_name(point.at, point.load_fps)
     for name in LATENCIES:
         value = getattr(point, f"{name}_ns")
         if value is not None:
-            seen = exact(f"latency_{name}", float(value), "ns", at, confidence=f"{point.samples:,} samples")
-            seen = replace(seen, of_class=of_class, evidence=(point.trial_id,))
+            figure = exact(f"latency_{name}", float(value), "ns", load_name, confidence=f"{point.samples:,} samples")
+            figure = replace(figure, of_class=of_class, evidence=(point.trial_id,))
             few = point.samples < _FEWEST_SAMPLES.get(name, 1)
             largest = f"the largest of only {how_many(point.samples, 'sample')}"
-            yield seen.bounded(Why.FEW, high=True, detail=largest) if few else seen
+            yield figure.bounded(Why.FEW, high=True, detail=largest) if few else figure
 
 
 def burst_figures(found: BackToBack, trials: tuple[str, ...], reasons: Reasons) -> Iterator[Figure]:
@@ -427,11 +427,11 @@ def cost_missing(cost: Cost | None) -> dict[str, str]:
 
 def queue_figures(queues: Sequence[QueueFrames], trials: tuple[str, ...]) -> tuple[list[Figure], dict[str, str]]:
     """The port whose NIC spreads worst, among those with several receive queues; or why there is none, by metric."""
-    spread = [(each.imbalance, each) for each in queues if len(each.frames) > 1]
-    known = [(imbalance, each) for imbalance, each in spread if imbalance is not None]
-    if not known:
+    spread = [(port_queues.imbalance, port_queues) for port_queues in queues if len(port_queues.frames) > 1]
+    measured = [(imbalance, port_queues) for imbalance, port_queues in spread if imbalance is not None]
+    if not measured:
         return [], {RSS_IMBALANCE: _NO_QUEUES} if queues else {}
-    imbalance, worst = max(known, key=lambda pair: pair[0])
+    imbalance, worst = max(measured, key=lambda pair: pair[0])
     frames = f"frames by receive queue, {worst}"
     return [exact(RSS_IMBALANCE, imbalance, "ratio", confidence=frames, evidence=trials[-1:])], {}
 
@@ -441,14 +441,14 @@ def with_offload(outcome: Outcome, share: OffloadShare | None) -> Outcome:
     if share is None:
         return outcome
     flows = tuple((flow.text, flow.place is FlowPlace.HARDWARE) for flow in share.flows)
-    found = []
+    figures = []
     for metric, ratio, confidence in share.figures():
-        seen = exact(metric, ratio, "ratio", confidence=confidence, evidence=outcome.trials[-1:])
+        figure = exact(metric, ratio, "ratio", confidence=confidence, evidence=outcome.trials[-1:])
         if metric == OFFLOADED_FLOWS:
-            seen = replace(seen, flows=flows, flows_left_out=share.total - len(flows))
-        found.append(seen)
+            figure = replace(figure, flows=flows, flows_left_out=share.total - len(flows))
+        figures.append(figure)
     missing = {} if share.ratio is not None else {OFFLOADED_FLOWS: _NO_FLOW}
-    return replace(outcome, offload=share, figures=(*outcome.figures, *found), missing=outcome.missing | missing)
+    return replace(outcome, offload=share, figures=(*outcome.figures, *figures), missing=outcome.missing | missing)
 
 
 def sample_figure(samples: Samples, relatives: Sequence[Relative] = ()) -> Figure:
@@ -575,32 +575,34 @@ def completed(outcome: Outcome) -> Outcome:
     """The outcome with each class's part of a searched load, all units of a rate, and bounds where nodes share CPUs."""
     goals = {goal.goal.name for goal in outcome.goals}
     parts = [
-        replace(seen.converted("pps", partial(outcome.class_load_fps, each)), of_class=each.name)
-        for each in outcome.classes
-        for seen in outcome.figures
-        if seen.metric in goals and not seen.of_class
+        replace(figure.converted("pps", partial(outcome.class_load_fps, mix_class)), of_class=mix_class.name)
+        for mix_class in outcome.classes
+        for figure in outcome.figures
+        if figure.metric in goals and not figure.of_class
     ]
-    found = [each for seen in (*outcome.figures, *parts) for each in _in_all_units(seen, outcome)]
+    figures = [converted for figure in (*outcome.figures, *parts) for converted in _in_all_units(figure, outcome)]
     if outcome.dut_counted:
         counted = f"the DUT counted {'; '.join(outcome.dut_counted)}"
-        found = [replace(seen, confidence="; ".join(filter(None, (seen.confidence, counted)))) for seen in found]
+        figures = [
+            replace(figure, confidence="; ".join(filter(None, (figure.confidence, counted)))) for figure in figures
+        ]
     if shares_cpus(outcome.label):
-        found = [as_bound(seen) for seen in found]
-    return replace(outcome, figures=tuple(found))
+        figures = [as_bound(figure) for figure in figures]
+    return replace(outcome, figures=tuple(figures))
 
 
-def _in_all_units(seen: Figure, outcome: Outcome) -> Iterator[Figure]:
+def _in_all_units(figure: Figure, outcome: Outcome) -> Iterator[Figure]:
     """Yield a rate in frames, in bits (layer 2, with FCS), and as a share of line rate, if ports have one."""
-    seen = replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen
-    yield seen
-    if seen.unit != "pps" or seen.metric not in _RATES:
+    figure = replace(figure, cores=outcome.cores) if figure.unit in _RATE_UNITS else figure
+    yield figure
+    if figure.unit != "pps" or figure.metric not in _RATES:
         return
-    sizes = {each.name: each.mean_frame_size for each in outcome.classes}
-    if size := sizes.get(seen.of_class, 0.0):
-        yield seen.converted("bps", lambda fps: fps * size * 8)
+    sizes = {mix_class.name: mix_class.mean_frame_size for mix_class in outcome.classes}
+    if size := sizes.get(figure.of_class, 0.0):
+        yield figure.converted("bps", lambda fps: fps * size * 8)
     elif outcome.mean_frame_size:
-        yield seen.converted("bps", outcome.bits_per_second)
+        yield figure.converted("bps", outcome.bits_per_second)
     line = outcome.line_rate_fps
-    if line and not seen.of_class:
+    if line and not figure.of_class:
         # loads are whole frames: the last fraction of a frame is not missing
-        yield seen.converted("line_ratio", lambda fps: 1.0 if _at_line_rate(fps, outcome) else fps / line)
+        yield figure.converted("line_ratio", lambda fps: 1.0 if _at_line_rate(fps, outcome) else fps / line)

@@ -175,8 +175,8 @@ def merged(parts: Iterable[CpuPart]) -> tuple[CpuPart, ...]:
     alike: dict[tuple[CpuRole, str], list[CpuPart]] = {}
     for part in parts:
         alike.setdefault((part.role, part.name), []).append(part)
-    found = [CpuPart(*key, sum(part.ns for part in each), _sum_known(each)) for key, each in alike.items()]
-    return tuple(sorted((part for part in found if part.ns > 0), key=lambda part: -part.ns))
+    joined = [CpuPart(*key, sum(part.ns for part in members), _sum_known(members)) for key, members in alike.items()]
+    return tuple(sorted((part for part in joined if part.ns > 0), key=lambda part: -part.ns))
 
 
 def _sum_known(parts: Iterable[CpuPart]) -> int | None:

@@ -148,18 +148,20 @@ class OffloadShare:
         return f"{counts}, {self.software} in software{in_tc}"
 
     def most_in_software(self) -> OffloadedFrames | None:
-        known = [each for each in self.frames if each.in_hardware is not None]
-        return min(known, key=lambda each: each.in_hardware or 0.0, default=None)
+        counted = [trial for trial in self.frames if trial.in_hardware is not None]
+        return min(counted, key=lambda trial: trial.in_hardware or 0.0, default=None)
 
     def worst_counters(self) -> OffloadedFrames | None:
-        known = [each for each in self.frames if each.counter_error is not None]
-        return max(known, key=lambda each: each.counter_error or 0.0, default=None)
+        counted = [trial for trial in self.frames if trial.counter_error is not None]
+        return max(counted, key=lambda trial: trial.counter_error or 0.0, default=None)
 
     def with_frames(self, trials: Iterable[OffloadedFrames]) -> OffloadShare:
         """Add the two trials that say most against the NIC."""
         every = replace(self, frames=tuple(trials))
-        found = dict.fromkeys(each for each in (every.most_in_software(), every.worst_counters()) if each is not None)
-        return replace(self, frames=tuple(found))
+        chosen = dict.fromkeys(
+            trial for trial in (every.most_in_software(), every.worst_counters()) if trial is not None
+        )
+        return replace(self, frames=tuple(chosen))
 
     def text(self) -> str:
         lines = [str(self)]
@@ -299,6 +301,6 @@ def rules_about_offload(rules: Sequence[Rule], labels: Mapping[str, str], measur
     asked = {OFFLOADED_FLOWS} - ({OFFLOADED_FLOWS} if lists else set()) | (
         {OFFLOADED_FRAMES, FLOW_COUNTER_ERROR} & set(measured)
     )
-    kept = tuple(one for one in OFFLOAD_RULE.require if one[0] in asked)
+    kept = tuple(requirement for requirement in OFFLOAD_RULE.require if requirement[0] in asked)
     fitting = [replace(OFFLOAD_RULE, require=kept)] if kept else []
-    return [each for rule in rules for each in (fitting if rule is OFFLOAD_RULE else [rule])]
+    return [applicable for rule in rules for applicable in (fitting if rule is OFFLOAD_RULE else [rule])]

@@ -348,8 +348,8 @@ class Outcome:
 
     def figure(self, metric: str, unit: str = "", at: str = "", of_class: str = "") -> Figure | None:
         """The first figure of this metric, in this unit, at this load ("": any); ``of_class``: as a Figure's."""
-        found = (each for each in self.figures if (each.metric, each.of_class) == (metric, of_class))
-        return next((each for each in found if unit in {"", each.unit} and at in {"", each.at}), None)
+        figures = (figure for figure in self.figures if (figure.metric, figure.of_class) == (metric, of_class))
+        return next((figure for figure in figures if unit in {"", figure.unit} and at in {"", figure.at}), None)
 
     @property
     def offered_losses(self) -> tuple[LossPoint, ...]:

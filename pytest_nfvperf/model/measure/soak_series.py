@@ -357,10 +357,10 @@ def series(table: SoakTable) -> tuple[SoakCurve, ...]:
         return ()
     table = table.head(len(table) - (1 if short_end_s(table) else 0))
     made = (*_rig_curves(table), *_pmd_curves(table), *_rate_curves(table), *_gauges(table))
-    found = [one for one in made if one.points]
-    moving = [any(value for _, value in one.points) for one in found]
-    panels = {one.panel for one, moves in zip(found, moving, strict=True) if moves}
-    return tuple(one for one, moves in zip(found, moving, strict=True) if moves or one.panel not in panels)
+    curves = [curve for curve in made if curve.points]
+    moving = [any(value for _, value in curve.points) for curve in curves]
+    panels = {curve.panel for curve, moves in zip(curves, moving, strict=True) if moves}
+    return tuple(curve for curve, moves in zip(curves, moving, strict=True) if moves or curve.panel not in panels)
 
 
 def short_end_s(table: SoakTable) -> float:

@@ -60,17 +60,18 @@ def judge(
         One verdict a requirement, in the order of the rules. Empty if no rule applies. A rule with the selector
         ``class`` is judged on each class of a mix that it selects, by that class's figures; others on all traffic.
     """
-    classes = {seen.of_class: [each for each in observed if each.of_class == seen.of_class] for seen in observed}
+    names = dict.fromkeys(figure.of_class for figure in observed)
+    classes = {name: [figure for figure in observed if figure.of_class == name] for name in names}
     whole = classes.pop("", [])
     verdicts: list[Verdict] = []
     for rule in rules:
         subjects = [(labels, whole)]
         if rule.is_about_classes:
-            subjects = [({**labels, CLASS: name}, seen) for name, seen in classes.items()]
-        selected = [(subject, seen) for subject, seen in subjects if rule.matches(subject)]
-        for subject, seen in selected:
+            subjects = [({**labels, CLASS: name}, figures) for name, figures in classes.items()]
+        selected = [(subject, figures) for subject, figures in subjects if rule.matches(subject)]
+        for subject, figures in selected:
             asked = (_Requirement(rule, metric, limit, subject, peers, baseline) for metric, limit in rule.require)
-            verdicts += [_judge_one(each, seen, missing or {}) for each in asked]
+            verdicts += [_judge_one(requirement, figures, missing or {}) for requirement in asked]
         if rule.is_about_classes and classes and not selected and rule.without_class().matches(labels):
             verdicts += _of_unknown_class(rule, labels, peers, list(classes))
     return tuple(verdicts)
@@ -82,16 +83,17 @@ def judge_defaults(
     """Yield a FAIL for each figure above its default limit, if the rules' verdicts judge the subject, and not by it."""
     judged = {(verdict.metric, dict(verdict.subject).get(CLASS, "")) for verdict in verdicts}
     subjects = {of_class for _, of_class in judged}
-    for seen in observed:
-        most = metric_of(seen.metric).default_limit
-        if most is not None and seen.of_class in subjects and (seen.metric, seen.of_class) not in judged:
-            limit = Limit("<=", most, seen.unit, f"<= {most:g}")
-            where = ((CLASS, (seen.of_class,)),) if seen.of_class else ()
+    for figure in observed:
+        most = metric_of(figure.metric).default_limit
+        if most is not None and figure.of_class in subjects and (figure.metric, figure.of_class) not in judged:
+            limit = Limit("<=", most, figure.unit, f"<= {most:g}")
+            where = ((CLASS, (figure.of_class,)),) if figure.of_class else ()
             why = (
-                f"a datapath delivers each frame once, to its port, unchanged; a rule for {seen.metric} may allow less"
+                "a datapath delivers each frame once, to its port, unchanged; "
+                f"a rule for {figure.metric} may allow less"
             )
-            found = judge([Rule(where, ((seen.metric, limit),), why)], labels, [seen], lambda _: None)
-            yield from (verdict for verdict in found if verdict.judgement is Judgement.FAIL)
+            default_verdicts = judge([Rule(where, ((figure.metric, limit),), why)], labels, [figure], lambda _: None)
+            yield from (verdict for verdict in default_verdicts if verdict.judgement is Judgement.FAIL)
 
 
 def _of_unknown_class(rule: Rule, labels: Mapping[str, str], peers: Peers, classes: Sequence[str]) -> Iterator[Verdict]:
@@ -135,21 +137,21 @@ class _Requirement:
         """The class that it is about; "" for all traffic."""
         return self.labels[CLASS] if self.rule.is_about_classes else ""
 
-    def inconclusive(self, reason: str, found: Figure | None = None) -> Verdict:
+    def inconclusive(self, reason: str, figure: Figure | None = None) -> Verdict:
         # What was found is no ratio yet, and would be shown as one if the limit is a share.
-        known = found is not None and not self.limit.is_share and math.isfinite(found.value)
+        is_shown = figure is not None and not self.limit.is_share and math.isfinite(figure.value)
         return Verdict(
             judgement=Judgement.INCONCLUSIVE,
             requirement=requirement_text(self.metric, self.limit, self.of_class),
             metric=self.metric,
             limit=self.limit.value,
             unit=self.limit.unit,
-            observed=found.value if found is not None and known else None,
+            observed=figure.value if figure is not None and is_shown else None,
             margin=None,
             reason=reason,
             rule=self.rule.source,
-            confidence=found.confidence if found else "",
-            evidence=found.evidence if found else (),
+            confidence=figure.confidence if figure else "",
+            evidence=figure.evidence if figure else (),
             subject=((CLASS, self.of_class),) if self.of_class else (),
         )
 
@@ -204,37 +206,39 @@ def _judge_baseline(asked: _Requirement, found: Figure) -> Verdict:
 
 
 def _over(
-    asked: _Requirement, found: Figure, name: str, observed: Sequence[Figure], of_class: str | None = None
+    asked: _Requirement, figure: Figure, name: str, observed: Sequence[Figure], of_class: str | None = None
 ) -> Verdict:
     """Judge the figure divided by that of ``name``, whose figures are ``observed``.
 
     ``of_class``: the class that it is compared with; None: its own.
     """
     wanted = asked.of_class if of_class is None else of_class
-    observed = [seen for seen in observed if seen.of_class == wanted]
-    comparable = [seen for seen in observed if seen.unit == found.unit or seen.metric != asked.metric]
+    observed = [candidate for candidate in observed if candidate.of_class == wanted]
+    comparable = [
+        candidate for candidate in observed if candidate.unit == figure.unit or candidate.metric != asked.metric
+    ]
     other = _find(asked.metric, asked.limit, comparable)
     if isinstance(other, str):
-        return asked.inconclusive(f"{name}: {other}", found)
+        return asked.inconclusive(f"{name}: {other}", figure)
     if not (math.isfinite(other.value) and other.value > 0):
-        return asked.inconclusive(f"{name} has {asked.metric} {other.value:g}", found)
-    return asked.verdict(found, found.over(other), other)
+        return asked.inconclusive(f"{name} has {asked.metric} {other.value:g}", figure)
+    return asked.verdict(figure, figure.over(other), other)
 
 
-def _judge_relation(asked: _Requirement, found: Figure) -> Verdict:
+def _judge_relation(asked: _Requirement, figure: Figure) -> Verdict:
     differing, labels = dict(asked.limit.relative_to or ()), asked.labels
     really = {name: value for name, value in differing.items() if labels.get(name) != value}
     if not really:
-        return asked.verdict(found, exact(asked.metric, 1.0, "ratio"))  # it is the baseline
+        return asked.verdict(figure, exact(asked.metric, 1.0, "ratio"))  # it is the baseline
     # A ratio to this very baseline, measured in the same rounds, is more precise than two separate figures.
-    ratio = next((one for one in found.relatives if dict(one.baseline) == really), None)
+    ratio = next((relative for relative in figure.relatives if dict(relative.baseline) == really), None)
     if ratio is not None:
-        return _verdict_on_ratio(asked, found, ratio)
+        return _verdict_on_ratio(asked, figure, ratio)
     baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
     theirs = asked.peers({**asked.subject, **{name: to for name, to in differing.items() if name != CLASS}})
     if theirs is None:
-        return asked.inconclusive(f"baseline {baseline} was not measured in this run", found)
-    return _over(asked, found, f"baseline {baseline}", theirs, differing.get(CLASS))
+        return asked.inconclusive(f"baseline {baseline} was not measured in this run", figure)
+    return _over(asked, figure, f"baseline {baseline}", theirs, differing.get(CLASS))
 
 
 def _verdict_on_ratio(asked: _Requirement, found: Figure, ratio: Relative) -> Verdict:

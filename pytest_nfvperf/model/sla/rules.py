@@ -182,29 +182,29 @@ def flow_fields(text: str) -> dict[str, set[str]]:
     }
 
 
-def of_expected_flows(seen: Figure, expected: Sequence[str]) -> Figure | str:
+def of_expected_flows(figure: Figure, expected: Sequence[str]) -> Figure | str:
     """The share of the expected flows that are in hardware, or why nobody can tell.
 
     A flow is in hardware if every flow of the datapath with these fields is.
     """
-    known = [(flow_fields(text), in_hardware) for text, in_hardware in seen.flows]
-    found: dict[str, list[bool]] = {}
+    flows = [(flow_fields(text), in_hardware) for text, in_hardware in figure.flows]
+    places_by_flow: dict[str, list[bool]] = {}
     for flow in expected:
         wanted = flow_fields(flow)
-        found[flow] = [
+        places_by_flow[flow] = [
             in_hardware
-            for have, in_hardware in known
+            for have, in_hardware in flows
             if all(have.get(name, {None}) >= parts for name, parts in wanted.items())
         ]
-    absent = [flow for flow, places in found.items() if not places]
-    if absent and seen.flows_left_out:
-        return f"{seen.flows_left_out} flows of the datapath are not listed: {absent[0]} may be among them"
-    outside = [flow for flow, places in found.items() if places and not all(places)]
-    met = len(found) - len(absent) - len(outside)
+    absent = [flow for flow, places in places_by_flow.items() if not places]
+    if absent and figure.flows_left_out:
+        return f"{figure.flows_left_out} flows of the datapath are not listed: {absent[0]} may be among them"
+    outside = [flow for flow, places in places_by_flow.items() if places and not all(places)]
+    met = len(places_by_flow) - len(absent) - len(outside)
     notes = [f"not in hardware: {flow}" for flow in outside] + [f"no such flow: {flow}" for flow in absent]
-    confidence = "; ".join([f"{met} of {len(found)} expected flows in hardware", *notes])
-    share = met / len(found)
-    return replace(seen, value=share, low=share, high=share, confidence=confidence)
+    confidence = "; ".join([f"{met} of {len(places_by_flow)} expected flows in hardware", *notes])
+    share = met / len(places_by_flow)
+    return replace(figure, value=share, low=share, high=share, confidence=confidence)
 
 
 def within(seen: Figure, budget: int) -> Figure | str:

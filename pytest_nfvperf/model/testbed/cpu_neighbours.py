@@ -70,14 +70,16 @@ def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[in
 
     ``distances``: from each of the generator's CPUs to each of the DUT's. ``bands``: what this machine has shown.
     """
-    found: dict[int, CpuPair] = {}
-    for one in distances:
-        trip = one.round_trip_ns
-        if trip is None or (one.other in found and found[one.other].round_trip_ns >= trip):
+    farthest: dict[int, CpuPair] = {}
+    for distance in distances:
+        trip = distance.round_trip_ns
+        if trip is None or (distance.other in farthest and farthest[distance.other].round_trip_ns >= trip):
             continue
         far = None if bands is None or bands.far is None else bands.is_far(trip)
-        found[one.other] = CpuPair(one.cpu, one.other, trip, far, _same_l3(one.cpu, one.other, places))
-    return tuple(found.values())
+        farthest[distance.other] = CpuPair(
+            distance.cpu, distance.other, trip, far, _same_l3(distance.cpu, distance.other, places)
+        )
+    return tuple(farthest.values())
 
 
 def _same_l3(one: int, other: int, places: Mapping[int, Cpu]) -> bool | None:
@@ -98,14 +100,14 @@ def worth_trying(places: Iterable[Cpu], generator: Collection[int], taken: Colle
     own = [by_number[cpu] for cpu in generator if cpu in by_number]
     nodes = {place.node for place in own}
     cores = {by_number[cpu].core for cpu in {*taken, *generator} if cpu in by_number}
-    found: list[int] = []
+    chosen: list[int] = []
     for number in sorted(by_number):
         place = by_number[number]
-        behind = any(_same_l3(one.number, number, by_number) is False for one in own)
+        behind = any(_same_l3(own_cpu.number, number, by_number) is False for own_cpu in own)
         if place.node in nodes and place.core not in cores and not behind:
             cores.add(place.core)
-            found.append(number)
-    return tuple(found[:MOST_TRIED])
+            chosen.append(number)
+    return tuple(chosen[:MOST_TRIED])
 
 
 def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:

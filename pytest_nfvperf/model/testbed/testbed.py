@@ -456,14 +456,14 @@ def ovs_for_dut(ovs: OvsSpec, dut: Dut) -> OvsSpec:
         raise UnavailableError(
             f"the testbed's OVS is the system's, which has one version, not {dut.version!r}: write 'instance: private'"
         )
-    found = next((version for version in ovs.versions if version.name == dut.version), None)
-    if found is None:
-        known = ", ".join(version.name for version in ovs.versions) or "none"
+    named_ovs = next((version for version in ovs.versions if version.name == dut.version), None)
+    if named_ovs is None:
+        names = ", ".join(version.name for version in ovs.versions) or "none"
         raise UnavailableError(
-            f"no version of Open vSwitch is called {dut.version!r} (named: {known}): give --nfv-ovs "
+            f"no version of Open vSwitch is called {dut.version!r} (named: {names}): give --nfv-ovs "
             f"{dut.version}=WHERE, or 'ovs: {{{dut.version}: WHERE}}' in the testbed file"
         )
-    return replace(ovs, prefix=found.prefix, other_config=(*ovs.other_config, *found.settings))
+    return replace(ovs, prefix=named_ovs.prefix, other_config=(*ovs.other_config, *named_ovs.settings))
 
 
 # For headers, evidence and the fingerprint.

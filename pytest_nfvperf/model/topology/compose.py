@@ -328,10 +328,10 @@ def _overlays(
     name: str, nodes: tuple[Node, ...], tunnels: tuple[Tunnel, ...], underlays: tuple[Underlay, ...]
 ) -> list[Overlay]:
     # Underlays with an unknown bridge are left out: the topology's own check reports them.
-    at = {bridge for node in nodes for bridge in node.bridges}
-    known = [link for link in underlays if {link.bridge_a, link.bridge_b} <= at]
+    on_nodes = {bridge for node in nodes for bridge in node.bridges}
+    joined = [link for link in underlays if {link.bridge_a, link.bridge_b} <= on_nodes]
     try:
-        return overlays(nodes, tunnels, known)
+        return overlays(nodes, tunnels, joined)
     except ValueError as error:
         raise ArgumentError(f"topology {name!r}: {error}") from error
 

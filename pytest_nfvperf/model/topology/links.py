@@ -157,16 +157,18 @@ class Overlay(BridgeLink):
 
 def overlays(nodes: Sequence[Node], tunnels: Sequence[Tunnel], underlays: Sequence[Underlay]) -> list[Overlay]:
     """The tunnels whose both ends are there, with an underlay between their nodes; each pair once."""
-    at = {bridge: node.name for node in nodes for bridge in node.bridges}
-    found = []
+    node_of = {bridge: node.name for node in nodes for bridge in node.bridges}
+    pairs = []
     for number, tunnel in enumerate(tunnels):
         for other in tunnels[number + 1 :]:
-            between = {at.get(tunnel.bridge, ""), at.get(other.bridge, "")}
-            link = next((link for link in underlays if {at[link.bridge_a], at[link.bridge_b]} == between), None)
+            between = {node_of.get(tunnel.bridge, ""), node_of.get(other.bridge, "")}
+            link = next(
+                (link for link in underlays if {node_of[link.bridge_a], node_of[link.bridge_b]} == between), None
+            )
             same_keys = (tunnel.kind, tunnel.key, tunnel.keys) == (other.kind, other.key, other.keys)
             if link is not None and same_keys and any(facing(tunnel, [other])):
-                found.append(Overlay(tunnel.bridge, tunnel.port, other.bridge, other.port, link))
-    return found
+                pairs.append(Overlay(tunnel.bridge, tunnel.port, other.bridge, other.port, link))
+    return pairs
 
 
 def facing(tunnel: Tunnel, tunnels: Iterable[Tunnel]) -> Iterator[Tunnel]:

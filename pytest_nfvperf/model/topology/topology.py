@@ -476,19 +476,19 @@ def _misplaced_bridges(topology: Topology) -> Iterator[str]:
 
 def _torn_apart(topology: Topology) -> Iterator[str]:
     # A patch, a veth pair, a namespace and a VNF each stand on one node.
-    at = node_of_bridge(topology)
+    node_of = node_of_bridge(topology)
     links: list[Patch | VethLink] = [*topology.patches, *topology.veths]
     for link in links:
-        if at[link.bridge_a] != at[link.bridge_b]:
+        if node_of[link.bridge_a] != node_of[link.bridge_b]:
             yield (
                 f"{link.port_a!r} and {link.port_b!r} join bridges of two nodes: only an underlay does, such as "
                 f"underlay({link.bridge_a!r}, {link.bridge_b!r})"
             )
     bridges = {port.name: port.bridge for port in topology.ports}
     interfaces = [
-        *((f"namespace {nic.namespace!r}", at[nic.bridge]) for nic in topology.nics),
-        *((f"namespace {one.namespace!r}", at[bridges[one.port]]) for one in topology.behind),
-        *((f"VNF {p.owner!r}", at[p.bridge]) for p in topology.ports if p.role is PortRole.FORWARDER),
+        *((f"namespace {nic.namespace!r}", node_of[nic.bridge]) for nic in topology.nics),
+        *((f"namespace {host_nic.namespace!r}", node_of[bridges[host_nic.port]]) for host_nic in topology.behind),
+        *((f"VNF {p.owner!r}", node_of[p.bridge]) for p in topology.ports if p.role is PortRole.FORWARDER),
     ]
     first: dict[str, str] = {}
     for what, node in interfaces:
@@ -517,9 +517,9 @@ def _wrong_underlays(topology: Topology) -> Iterator[str]:
 
 
 def _wrong_tunnels(topology: Topology) -> Iterator[str]:
-    found = overlays(topology.nodes, topology.tunnels, topology.underlays)
-    links = {port: one.underlay for one in found for port in (one.port_a, one.port_b)}
-    at = node_of_bridge(topology)
+    pairs = overlays(topology.nodes, topology.tunnels, topology.underlays)
+    links = {port: overlay.underlay for overlay in pairs for port in (overlay.port_a, overlay.port_b)}
+    node_of = node_of_bridge(topology)
     for tunnel in topology.tunnels:
         if tunnel.port not in links:
             yield _why_no_end(topology, tunnel)
@@ -535,9 +535,13 @@ def _wrong_tunnels(topology: Topology) -> Iterator[str]:
                 f"tunnel {tunnel.port!r} counts on an underlay of MTU {tunnel.underlay_mtu}, and {link.port_a!r} - "
                 f"{link.port_b!r} carries {link.mtu}: give both the same"
             )
-        others = [one for one in topology.underlays if at[tunnel.bridge] in {at[one.bridge_a], at[one.bridge_b]}]
+        others = [
+            underlay
+            for underlay in topology.underlays
+            if node_of[tunnel.bridge] in {node_of[underlay.bridge_a], node_of[underlay.bridge_b]}
+        ]
         if len(others) > 1:
-            yield f"node {at[tunnel.bridge]!r} has a tunnel and {len(others)} underlays: give it one"
+            yield f"node {node_of[tunnel.bridge]!r} has a tunnel and {len(others)} underlays: give it one"
 
 
 def _why_no_end(topology: Topology, tunnel: Tunnel) -> str:

@@ -307,214 +307,214 @@ _TOO_LONG = "packet that is longer than its frame"
 
 def walk(frame: bytes) -> Walked:
     """Find the headers of an Ethernet frame without FCS."""
-    found = Walked(end=len(frame))
+    walked = Walked(end=len(frame))
     try:
-        _walk_ethernet(frame, 0, found)
+        _walk_ethernet(frame, 0, walked)
     except (_ShortHeaderError, struct.error, IndexError) as error:
         why = _TOO_LONG if _TOO_LONG in error.args else "header that is incomplete"
-        found.unsignable = f"{found.layers[-1] if found.layers else 'Ethernet'} {why}"
-    return found
+        walked.unsignable = f"{walked.layers[-1] if walked.layers else 'Ethernet'} {why}"
+    return walked
 
 
-def _u16(frame: bytes, at: int) -> int:
-    value: int = struct.unpack_from(">H", frame, at)[0]
+def _u16(frame: bytes, offset: int) -> int:
+    value: int = struct.unpack_from(">H", frame, offset)[0]
     return value
 
 
-def _inside(found: Walked, at: int) -> int:
-    if at > found.end:
+def _inside(walked: Walked, offset: int) -> int:
+    if offset > walked.end:
         raise _ShortHeaderError
-    found.payload = at
-    return at
+    walked.payload = offset
+    return offset
 
 
-def _walk_ethernet(frame: bytes, at: int, found: Walked) -> None:
-    found.layers.append("Ether")
-    found.pairs.append(AddressPair("mac", at + 6, at, 6, outermost=at == 0))
-    kind, at = _u16(frame, at + 12), _inside(found, at + 14)
+def _walk_ethernet(frame: bytes, offset: int, walked: Walked) -> None:
+    walked.layers.append("Ether")
+    walked.pairs.append(AddressPair("mac", offset + 6, offset, 6, outermost=offset == 0))
+    kind, offset = _u16(frame, offset + 12), _inside(walked, offset + 14)
     while kind in _TAGS:
-        found.layers.append(_TAGS[kind])
-        kind, at = _u16(frame, at + 2), _inside(found, at + 4)
+        walked.layers.append(_TAGS[kind])
+        kind, offset = _u16(frame, offset + 2), _inside(walked, offset + 4)
     if kind == 0x8864:
-        found.layers += ["PPPoE", "PPP"]
-        kind, at = {0x21: 0x0800, 0x57: 0x86DD}.get(_u16(frame, at + 6), 0), _inside(found, at + 8)
+        walked.layers += ["PPPoE", "PPP"]
+        kind, offset = {0x21: 0x0800, 0x57: 0x86DD}.get(_u16(frame, offset + 6), 0), _inside(walked, offset + 8)
     if kind in {0x8847, 0x8848}:
-        _walk_mpls(frame, at, found)
+        _walk_mpls(frame, offset, walked)
     elif kind == 0x0806:
-        _walk_arp(frame, at, found)
+        _walk_arp(frame, offset, walked)
     elif kind < 0x0600:
-        found.end = min(found.end, at + kind)
-        found.unsignable = "LLC (an IEEE 802.3 length in place of a type)"
+        walked.end = min(walked.end, offset + kind)
+        walked.unsignable = "LLC (an IEEE 802.3 length in place of a type)"
     else:
-        _walk_type(frame, kind, at, found, f"EtherType {kind:#06x}")
+        _walk_type(frame, kind, offset, walked, f"EtherType {kind:#06x}")
 
 
-def _walk_type(frame: bytes, kind: int, at: int, found: Walked, otherwise: str) -> None:
+def _walk_type(frame: bytes, kind: int, offset: int, walked: Walked, otherwise: str) -> None:
     if kind == 0x0800:
-        _walk_ipv4(frame, at, found)
+        _walk_ipv4(frame, offset, walked)
     elif kind == 0x86DD:
-        _walk_ipv6(frame, at, found)
+        _walk_ipv6(frame, offset, walked)
     elif kind == 0x6558:
-        _walk_ethernet(frame, at, found)
+        _walk_ethernet(frame, offset, walked)
     else:
-        found.unsignable = otherwise
+        walked.unsignable = otherwise
 
 
-def _walk_mpls(frame: bytes, at: int, found: Walked) -> None:
+def _walk_mpls(frame: bytes, offset: int, walked: Walked) -> None:
     last = False
     while not last:
-        found.layers.append("MPLS")
-        last, at = bool(frame[at + 2] & 1), _inside(found, at + 4)
-    version = frame[at] >> 4 if at < found.end else 0
+        walked.layers.append("MPLS")
+        last, offset = bool(frame[offset + 2] & 1), _inside(walked, offset + 4)
+    version = frame[offset] >> 4 if offset < walked.end else 0
     if version in {4, 6}:
-        _walk_type(frame, {4: 0x0800, 6: 0x86DD}[version], at, found, "")
-    elif version == 0 and at + 18 <= found.end:  # a control word (RFC 4448), then Ethernet
-        _walk_ethernet(frame, _inside(found, at + 4), found)
+        _walk_type(frame, {4: 0x0800, 6: 0x86DD}[version], offset, walked, "")
+    elif version == 0 and offset + 18 <= walked.end:  # a control word (RFC 4448), then Ethernet
+        _walk_ethernet(frame, _inside(walked, offset + 4), walked)
     else:
-        found.unsignable = "MPLS with an unknown payload"
+        walked.unsignable = "MPLS with an unknown payload"
 
 
-def _walk_arp(frame: bytes, at: int, found: Walked) -> None:
-    found.layers.append("ARP")
-    hardware, protocol = frame[at + 4], frame[at + 5]
-    sender, target = at + 8, at + 8 + hardware + protocol
-    found.pairs += [
+def _walk_arp(frame: bytes, offset: int, walked: Walked) -> None:
+    walked.layers.append("ARP")
+    hardware, protocol = frame[offset + 4], frame[offset + 5]
+    sender, target = offset + 8, offset + 8 + hardware + protocol
+    walked.pairs += [
         AddressPair("mac", sender, target, hardware),
         AddressPair("ip", sender + hardware, target + hardware, protocol, outermost=True),
     ]
-    found.end = _inside(found, target + hardware + protocol)
-    found.unsignable = "ARP"
+    walked.end = _inside(walked, target + hardware + protocol)
+    walked.unsignable = "ARP"
 
 
-def _walk_ipv4(frame: bytes, at: int, found: Walked) -> None:
-    outermost = not {"IP", "IPv6"} & {*found.layers}
-    found.layers.append("IP")
-    header, total = (frame[at] & 15) * 4, _u16(frame, at + 2)
-    if frame[at] >> 4 != 4 or header < 20 or total < header or at + total > found.end:
-        raise _ShortHeaderError(*[_TOO_LONG] * (at + total > found.end))
-    found.end = at + total
-    found.pairs.append(AddressPair("ip", at + 12, at + 16, 4, outermost))
-    found.others.append(CoveredChecksum(at + 10, at, at + header))
-    flags = _u16(frame, at + 6)
+def _walk_ipv4(frame: bytes, offset: int, walked: Walked) -> None:
+    outermost = not {"IP", "IPv6"} & {*walked.layers}
+    walked.layers.append("IP")
+    header, total = (frame[offset] & 15) * 4, _u16(frame, offset + 2)
+    if frame[offset] >> 4 != 4 or header < 20 or total < header or offset + total > walked.end:
+        raise _ShortHeaderError(*[_TOO_LONG] * (offset + total > walked.end))
+    walked.end = offset + total
+    walked.pairs.append(AddressPair("ip", offset + 12, offset + 16, 4, outermost))
+    walked.others.append(CoveredChecksum(offset + 10, offset, offset + header))
+    flags = _u16(frame, offset + 6)
     if flags & 0x3FFF:  # more fragments, or not the first
-        _inside(found, at + header)
-        found.unsignable = "IPv4 fragment"
+        _inside(walked, offset + header)
+        walked.unsignable = "IPv4 fragment"
         return
-    pseudo = _sum(frame[at + 12 : at + 20]) + frame[at + 9] + total - header
-    _walk_protocol(frame, frame[at + 9], _inside(found, at + header), found, pseudo, 4)
+    pseudo = _sum(frame[offset + 12 : offset + 20]) + frame[offset + 9] + total - header
+    _walk_protocol(frame, frame[offset + 9], _inside(walked, offset + header), walked, pseudo, 4)
 
 
-def _walk_ipv6(frame: bytes, at: int, found: Walked) -> None:
-    outermost = not {"IP", "IPv6"} & {*found.layers}
-    found.layers.append("IPv6")
-    length, following, start = _u16(frame, at + 4), frame[at + 6], at + 40
-    if frame[at] >> 4 != 6 or start + length > found.end:
-        raise _ShortHeaderError(*[_TOO_LONG] * (start + length > found.end))
-    found.end = start + length
-    found.pairs.append(AddressPair("ip", at + 8, at + 24, 16, outermost))
-    place = _inside(found, start)
+def _walk_ipv6(frame: bytes, offset: int, walked: Walked) -> None:
+    outermost = not {"IP", "IPv6"} & {*walked.layers}
+    walked.layers.append("IPv6")
+    length, following, start = _u16(frame, offset + 4), frame[offset + 6], offset + 40
+    if frame[offset] >> 4 != 6 or start + length > walked.end:
+        raise _ShortHeaderError(*[_TOO_LONG] * (start + length > walked.end))
+    walked.end = start + length
+    walked.pairs.append(AddressPair("ip", offset + 8, offset + 24, 16, outermost))
+    place = _inside(walked, start)
     while following in _EXTENSIONS:
-        found.layers.append(_EXTENSIONS[following])
-        following, place = frame[place], _inside(found, place + (frame[place + 1] + 1) * 8)
+        walked.layers.append(_EXTENSIONS[following])
+        following, place = frame[place], _inside(walked, place + (frame[place + 1] + 1) * 8)
     if following == 44:
-        found.unsignable = "IPv6 fragment"
+        walked.unsignable = "IPv6 fragment"
         return
-    pseudo = _sum(frame[at + 8 : at + 40]) + following + found.end - place
-    _walk_protocol(frame, following, place, found, pseudo, 6)
+    pseudo = _sum(frame[offset + 8 : offset + 40]) + following + walked.end - place
+    _walk_protocol(frame, following, place, walked, pseudo, 6)
 
 
-def _walk_protocol(frame: bytes, protocol: int, at: int, found: Walked, pseudo: int, version: int) -> None:
+def _walk_protocol(frame: bytes, protocol: int, offset: int, walked: Walked, pseudo: int, version: int) -> None:
     if protocol == 6:
-        found.layers.append("TCP")
-        found.pairs.append(AddressPair("port", at, at + 2, 2))
-        found.checksums.append(CoveredChecksum(at + 16, at, found.end, pseudo))
-        _inside(found, at + max(20, (frame[at + 12] >> 4) * 4))
+        walked.layers.append("TCP")
+        walked.pairs.append(AddressPair("port", offset, offset + 2, 2))
+        walked.checksums.append(CoveredChecksum(offset + 16, offset, walked.end, pseudo))
+        _inside(walked, offset + max(20, (frame[offset + 12] >> 4) * 4))
     elif protocol == 17:
-        _walk_udp(frame, at, found, pseudo, version)
+        _walk_udp(frame, offset, walked, pseudo, version)
     elif protocol in {1, 58}:
-        _walk_icmp(frame, at, found, pseudo, six=protocol == 58)
+        _walk_icmp(frame, offset, walked, pseudo, six=protocol == 58)
     elif protocol == 47:
-        _walk_gre(frame, at, found)
+        _walk_gre(frame, offset, walked)
     elif protocol in {4, 41}:
-        _walk_type(frame, {4: 0x0800, 41: 0x86DD}[protocol], at, found, "")
+        _walk_type(frame, {4: 0x0800, 41: 0x86DD}[protocol], offset, walked, "")
     elif protocol == 50:
-        found.layers.append("ESP")
-        _inside(found, at + 8)
+        walked.layers.append("ESP")
+        _inside(walked, offset + 8)
     elif protocol == 132:
-        found.layers.append("SCTP")
-        found.unsignable = "SCTP (its CRC32c cannot be kept right)"
+        walked.layers.append("SCTP")
+        walked.unsignable = "SCTP (its CRC32c cannot be kept right)"
     else:
-        found.unsignable = f"IP protocol {protocol}"
+        walked.unsignable = f"IP protocol {protocol}"
 
 
-def _walk_udp(frame: bytes, at: int, found: Walked, pseudo: int, version: int) -> None:
-    found.layers.append("UDP")
-    tunnel = _TUNNEL_PORTS.get(_u16(frame, at + 2), "")
+def _walk_udp(frame: bytes, offset: int, walked: Walked, pseudo: int, version: int) -> None:
+    walked.layers.append("UDP")
+    tunnel = _TUNNEL_PORTS.get(_u16(frame, offset + 2), "")
     # The destination port says which tunnel it is: both stay as they are on the way back.
     if not tunnel:
-        found.pairs.append(AddressPair("port", at, at + 2, 2))
-    if _u16(frame, at + 6) or (version == 6 and not tunnel):  # RFC 768, RFC 6935: where it may be left out
-        found.checksums.append(CoveredChecksum(at + 6, at, found.end, pseudo, never_zero=True))
-    inside = _inside(found, at + 8)
+        walked.pairs.append(AddressPair("port", offset, offset + 2, 2))
+    if _u16(frame, offset + 6) or (version == 6 and not tunnel):  # RFC 768, RFC 6935: where it may be left out
+        walked.checksums.append(CoveredChecksum(offset + 6, offset, walked.end, pseudo, never_zero=True))
+    inside = _inside(walked, offset + 8)
     if tunnel:
-        _walk_tunnel(frame, tunnel, inside, found)
+        _walk_tunnel(frame, tunnel, inside, walked)
 
 
-def _walk_tunnel(frame: bytes, tunnel: str, at: int, found: Walked) -> None:
-    if at + 8 > found.end:
+def _walk_tunnel(frame: bytes, tunnel: str, offset: int, walked: Walked) -> None:
+    if offset + 8 > walked.end:
         return  # a datagram to that port which carries no tunnel, such as an empty one
-    if tunnel == "VXLAN" and frame[at] & 0x08:
-        found.layers.append(tunnel)
-        _walk_ethernet(frame, _inside(found, at + 8), found)
-    elif tunnel == "GENEVE" and frame[at] >> 6 == 0:
-        found.layers.append(tunnel)
-        kind, inside = _u16(frame, at + 2), _inside(found, at + 8 + (frame[at] & 0x3F) * 4)
-        _walk_type(frame, kind, inside, found, f"GENEVE with EtherType {kind:#06x}")
-    elif tunnel == "GTP_U_Header" and frame[at] >> 5 == 1:
-        found.layers.append(tunnel)
-        _walk_gtp_u(frame, at, found)
+    if tunnel == "VXLAN" and frame[offset] & 0x08:
+        walked.layers.append(tunnel)
+        _walk_ethernet(frame, _inside(walked, offset + 8), walked)
+    elif tunnel == "GENEVE" and frame[offset] >> 6 == 0:
+        walked.layers.append(tunnel)
+        kind, inside = _u16(frame, offset + 2), _inside(walked, offset + 8 + (frame[offset] & 0x3F) * 4)
+        _walk_type(frame, kind, inside, walked, f"GENEVE with EtherType {kind:#06x}")
+    elif tunnel == "GTP_U_Header" and frame[offset] >> 5 == 1:
+        walked.layers.append(tunnel)
+        _walk_gtp_u(frame, offset, walked)
 
 
-def _walk_gtp_u(frame: bytes, at: int, found: Walked) -> None:
+def _walk_gtp_u(frame: bytes, offset: int, walked: Walked) -> None:
     """3GPP TS 29.281 section 5."""
-    has_options, following = frame[at] & 7, 0
-    inside = _inside(found, at + (12 if has_options else 8))
+    has_options, following = frame[offset] & 7, 0
+    inside = _inside(walked, offset + (12 if has_options else 8))
     if has_options & 4:
-        following = frame[at + 11]
+        following = frame[offset + 11]
     while following:
         length = frame[inside] * 4
         if not length:
             raise _ShortHeaderError
-        inside = _inside(found, inside + length)
+        inside = _inside(walked, inside + length)
         following = frame[inside - 1]
-    if frame[at + 1] != 255:
-        found.unsignable = "GTP-U signalling"
+    if frame[offset + 1] != 255:
+        walked.unsignable = "GTP-U signalling"
         return
-    version = frame[inside] >> 4 if inside < found.end else 0
-    _walk_type(frame, {4: 0x0800, 6: 0x86DD}.get(version, 0), inside, found, "GTP-U with an unknown payload")
+    version = frame[inside] >> 4 if inside < walked.end else 0
+    _walk_type(frame, {4: 0x0800, 6: 0x86DD}.get(version, 0), inside, walked, "GTP-U with an unknown payload")
 
 
-def _walk_icmp(frame: bytes, at: int, found: Walked, pseudo: int, *, six: bool) -> None:
+def _walk_icmp(frame: bytes, offset: int, walked: Walked, pseudo: int, *, six: bool) -> None:
     name, echoes = ("ICMPv6", {128, 129}) if six else ("ICMP", {0, 8})
-    found.layers.append(name)
-    found.checksums.append(CoveredChecksum(at + 2, at, found.end, pseudo if six else 0))
-    kind = frame[at]
-    _inside(found, at + 8)
+    walked.layers.append(name)
+    walked.checksums.append(CoveredChecksum(offset + 2, offset, walked.end, pseudo if six else 0))
+    kind = frame[offset]
+    _inside(walked, offset + 8)
     if kind not in echoes:
-        found.unsignable = f"{name} type {kind}"
+        walked.unsignable = f"{name} type {kind}"
 
 
-def _walk_gre(frame: bytes, at: int, found: Walked) -> None:
+def _walk_gre(frame: bytes, offset: int, walked: Walked) -> None:
     """RFC 2784 and RFC 2890."""
-    found.layers.append("GRE")
-    flags, kind = _u16(frame, at), _u16(frame, at + 2)
+    walked.layers.append("GRE")
+    flags, kind = _u16(frame, offset), _u16(frame, offset + 2)
     if flags & 0x4007:
-        found.unsignable = "GRE with routing, or of another version"
+        walked.unsignable = "GRE with routing, or of another version"
         return
     length = 4 + 4 * sum(bool(flags & flag) for flag in (0x8000, 0x2000, 0x1000))
     if flags & 0x8000:
-        found.checksums.append(CoveredChecksum(at + 4, at, found.end))
-    _walk_type(frame, kind, _inside(found, at + length), found, f"GRE with EtherType {kind:#06x}")
+        walked.checksums.append(CoveredChecksum(offset + 4, offset, walked.end))
+    _walk_type(frame, kind, _inside(walked, offset + length), walked, f"GRE with EtherType {kind:#06x}")
 
 
 # Checksums and addresses of one frame.
@@ -541,14 +541,14 @@ class SignablePlace(NamedTuple):
     checksum: CoveredChecksum | None
 
 
-def place_of(found: Walked, size: int) -> SignablePlace | str:
+def place_of(walked: Walked, size: int) -> SignablePlace | str:
     """Where a frame of ``size`` bytes can be signed; else the class of frames that it belongs to, for a person."""
-    innermost = found.layers[-1] if found.layers else "Ethernet"
-    starts = [] if found.unsignable else [(found.payload, found.end)]
-    for start, end in [*starts, (found.end, size)]:  # payload, else what is behind it: Ethernet's padding
+    innermost = walked.layers[-1] if walked.layers else "Ethernet"
+    starts = [] if walked.unsignable else [(walked.payload, walked.end)]
+    for start, end in [*starts, (walked.end, size)]:  # payload, else what is behind it: Ethernet's padding
         signature = start + start % 2
-        covering = [each for each in found.checksums if each.end > signature]
+        covering = [checksum for checksum in walked.checksums if checksum.end > signature]
         # Padding of an inner frame is inside the outer one, whose end it must not cross.
-        if signature + TEST_PAYLOAD_BYTES <= min([end, *(each.end for each in covering)]):
+        if signature + TEST_PAYLOAD_BYTES <= min([end, *(checksum.end for checksum in covering)]):
             return SignablePlace(signature, covering[-1] if covering else None)
-    return found.unsignable or f"{innermost} with less than {TEST_PAYLOAD_BYTES} bytes of payload"
+    return walked.unsignable or f"{innermost} with less than {TEST_PAYLOAD_BYTES} bytes of payload"

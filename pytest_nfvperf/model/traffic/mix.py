@@ -109,10 +109,10 @@ class TrafficMix:
 
     def __getitem__(self, name: str) -> TrafficClass:
         """The class of this name; ConfigError for another one, with those that there are."""
-        found = next((each for each in self.classes if each.name == name), None)
-        if found is None:
-            raise unknown_word(name, "class", [each.name for each in self.classes])
-        return found
+        named = next((traffic_class for traffic_class in self.classes if traffic_class.name == name), None)
+        if named is None:
+            raise unknown_word(name, "class", [traffic_class.name for traffic_class in self.classes])
+        return named
 
     @property
     def bidirectional(self) -> bool:
@@ -288,35 +288,35 @@ def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, 
     """
     if isinstance(traffic, Traffic):
         (only,) = classes_of(traffic)
-        return tuple(ClassStream(at, only, reverse, load_fps, frames) for at, reverse in enumerate(reverses))
+        return tuple(ClassStream(number, only, reverse, load_fps, frames) for number, reverse in enumerate(reverses))
     made: list[ClassStream] = []
-    for at, reverse in enumerate(reverses):
+    for number, reverse in enumerate(reverses):
         sending = traffic.sending(reverse)
         if not sending:
             raise ConfigError(f"no class of {traffic.label} is sent in reverse: give one the direction 'both'")
         rates = _rates(sending, load_fps)
         counts = shares(frames, rates)
-        for place, each in enumerate(sending):
-            if each.fixed_fps is not None and not counts[place] and max(counts) > 1:
+        for place, traffic_class in enumerate(sending):
+            if traffic_class.fixed_fps is not None and not counts[place] and max(counts) > 1:
                 # No higher load gives a slow class with a fixed load a frame in a short trial.
                 counts[counts.index(max(counts))] -= 1
                 counts[place] = 1
-        for each, fps, count in zip(sending, rates, counts, strict=True):
+        for traffic_class, fps, count in zip(sending, rates, counts, strict=True):
             if not fps or not count:
                 raise ConfigError(
-                    f"{frames} frames at {load_fps} frames/s leave none for class {each.name!r} ({each.load_text}): "
-                    "use a higher load or a longer duration"
+                    f"{frames} frames at {load_fps} frames/s leave none for class {traffic_class.name!r} "
+                    f"({traffic_class.load_text}): use a higher load or a longer duration"
                 )
-            made.append(ClassStream(at, each, reverse, fps, count))
+            made.append(ClassStream(number, traffic_class, reverse, fps, count))
     return tuple(made)
 
 
 def learning_streams(traffic: AnyTraffic, reverses: Sequence[bool], fps: int, frames: int) -> tuple[ClassStream, ...]:
     """Streams from which bridges learn: so many frames of each class in every direction, whoever sends there later."""
     return tuple(
-        ClassStream(at, each, reverse, fps, frames)
-        for at, reverse in enumerate(reverses)
-        for each in classes_of(traffic)
+        ClassStream(number, traffic_class, reverse, fps, frames)
+        for number, reverse in enumerate(reverses)
+        for traffic_class in classes_of(traffic)
     )
 
 

@@ -462,22 +462,22 @@ def _listed(counted: Sequence[tuple[str, int]]) -> str:
 
 
 def _prepared(
-    frame: bytes, found: Walked, place: SignablePlace, renamed: Callable[..., bytes] | None, *, everything: bool
+    frame: bytes, walked: Walked, place: SignablePlace, renamed: Callable[..., bytes] | None, *, everything: bool
 ) -> bytes:
     """The frame with zeros for its signature, its new addresses, and its checksums right."""
     made = bytearray(frame)
     made[place.signature : place.signature + TEST_PAYLOAD_BYTES] = bytes(TEST_PAYLOAD_BYTES)
     if renamed is not None:
-        for kind, source, destination, size, outermost in found.pairs:
+        for kind, source, destination, size, outermost in walked.pairs:
             if kind == "ip" and outermost and size in {4, 16}:
                 made[source : source + size] = renamed(frame[source : source + size], destination=False)
                 made[destination : destination + size] = renamed(
                     frame[destination : destination + size], destination=True
                 )
-        found = walk(bytes(made))  # pseudo-headers have changed
-    checksums = found.checksums if place.checksum else []
+        walked = walk(bytes(made))  # pseudo-headers have changed
+    checksums = walked.checksums if place.checksum else []
     if everything or renamed is not None:
-        checksums = [*found.others, *found.checksums]
-    for checksum in sorted(checksums, key=lambda each: -each.offset):  # inner ones first
+        checksums = [*walked.others, *walked.checksums]
+    for checksum in sorted(checksums, key=lambda covered: -covered.offset):  # inner ones first
         make_right(made, checksum)
     return bytes(made)

@@ -218,15 +218,15 @@ def _group_mac(layers: Sequence[Layer]) -> str | None:
 def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_Place, Any]) -> Any:
     """The scapy packet of these layers."""
     made = [
-        kind(**fields | {name: value for (at, name), value in changes.items() if at == index})
+        kind(**fields | {name: value for (changed_layer, name), value in changes.items() if changed_layer == index})
         for index, (kind, fields) in enumerate(layers)
     ]
     if payload:
         made[-1] = made[-1] / payload
     for outer, inner in reversed(list(pairwise(made))):
         outer.add_payload(inner)
-    for each in made:
-        each.explicit = 1  # its fields have one value each: scapy builds it without another copy
+    for layer in made:
+        layer.explicit = 1  # its fields have one value each: scapy builds it without another copy
     return made[0]
 
 
@@ -245,8 +245,8 @@ def _walk(packet: Any) -> Iterator[Any]:
         packet = packet.payload
 
 
-def _differing(one: bytes, other: bytes) -> list[int]:
-    return [at for at, (here, there) in enumerate(zip(one, other, strict=False)) if here != there]
+def _differing(frame: bytes, other: bytes) -> list[int]:
+    return [offset for offset, (here, there) in enumerate(zip(frame, other, strict=False)) if here != there]
 
 
 def named(layers: Sequence[Layer], place: _Place) -> str:
@@ -312,15 +312,15 @@ class _Layout:
         if match is None:
             raise ArgumentError(f"{name!r} is no field: write one as scapy names it, such as 'IP.dst' or 'IP[2].src'")
         layer, number, attribute = match[1], int(match[2] or 1), match[3]
-        found = [at for at, each in enumerate(self.names) if each == layer]
-        if not found:
+        indexes = [index for index, kind in enumerate(self.names) if kind == layer]
+        if not indexes:
             raise unknown_word(layer, f"layer of {self.text}", list(dict.fromkeys(self.names)))
-        if number > len(found):
-            raise ArgumentError(f"{name!r}: {self.text} has {how_many(len(found), 'layer')} {layer}")
-        fields = [each.name for each in self.layers[found[number - 1]][0].fields_desc]
+        if number > len(indexes):
+            raise ArgumentError(f"{name!r}: {self.text} has {how_many(len(indexes), 'layer')} {layer}")
+        fields = [field.name for field in self.layers[indexes[number - 1]][0].fields_desc]
         if attribute not in fields:
             raise unknown_word(attribute, f"field of {layer}", fields)
-        return found[number - 1], attribute
+        return indexes[number - 1], attribute
 
     def with_firsts(self, varied: Sequence[Vary], layers: Sequence[Layer]) -> list[Layer]:
         """The layers with the first value of each field that varies."""
@@ -423,19 +423,19 @@ class _Compiler(_Layout):
     def _checksums(self) -> Iterator[tuple[_Place, _Bits]]:
         """Checksums that scapy computes; inner ones first. Without those that are not in the frame, such as GRE's."""
         places = [
-            (index, each.name)
+            (index, field.name)
             for index, layer in enumerate(self.objects)
-            for each in layer.fields_desc
-            if _CHECKSUMS.fullmatch(each.name)
-            and layer.getfieldval(each.name) is None
-            and self.bits_of((index, each.name)) in {16, 32}
+            for field in layer.fields_desc
+            if _CHECKSUMS.fullmatch(field.name)
+            and layer.getfieldval(field.name) is None
+            and self.bits_of((index, field.name)) in {16, 32}
         ]
         # With all of them set, none follows from another one.
         lasts = _differing(*(self.build(dict.fromkeys(places, value)) for value in (0, 1)))
         for place in reversed(places):
             start, end = (*self.starts, self.signature)[place[0] : place[0] + 2]
-            if found := [at for at in lasts if start <= at < end]:
-                yield place, _Bits(found[-1], 0, self.bits_of(place))
+            if offsets := [offset for offset in lasts if start <= offset < end]:
+                yield place, _Bits(offsets[-1], 0, self.bits_of(place))
 
     def _check_signed(self) -> None:
         """ArgumentError if the signature changes more than checksums that are known."""
@@ -479,7 +479,7 @@ class _Compiler(_Layout):
 
     def program(self, sizes: tuple[int, ...], order: tuple[int, ...]) -> FrameProgram:
         """ArgumentError where scapy builds something else than this program."""
-        located = [self.locate(each.field) for each in self.settings.vary]
+        located = [self.locate(varying.field) for varying in self.settings.vary]
         self._check_overlaps(located)
         rewritten = list(map(self.locate, self.settings.rewritten))
         changeable = tuple(dict.fromkeys(self._changeable(located, rewritten)))
@@ -489,9 +489,11 @@ class _Compiler(_Layout):
                 f"{MOST_CHANGEABLE} can change: name fewer"
             )
         # A receiver judges a checksum only by fields that the checksum lists: so as fields of one value.
-        for found in rewritten:
-            if len(located) < MOST_FIELDS and not any(found.bits.overlaps(each.bits) for each in located):
-                located.append(found)
+        for rewritten_field in rewritten:
+            if len(located) < MOST_FIELDS and not any(
+                rewritten_field.bits.overlaps(varying.bits) for varying in located
+            ):
+                located.append(rewritten_field)
         fields = tuple(self._fields(located))
         sums = self._sums(located)
         if len(sums) > MOST_CHECKSUMS:
@@ -522,9 +524,9 @@ class _Compiler(_Layout):
 
     def _fields(self, located: Sequence[_Located]) -> Iterator[VaryingField]:
         every = 1
-        of_one_value = [Vary(each.name, 1) for each in located[len(self.settings.vary) :]]
-        for seed, (vary, found) in enumerate(zip((*self.settings.vary, *of_one_value), located, strict=True)):
-            bits = replace(found.bits, bits=min(64, found.bits.bits))
+        of_one_value = [Vary(rewritten_field.name, 1) for rewritten_field in located[len(self.settings.vary) :]]
+        for seed, (vary, located_field) in enumerate(zip((*self.settings.vary, *of_one_value), located, strict=True)):
+            bits = replace(located_field.bits, bits=min(64, located_field.bits.bits))
             first = bits.value(self.base)
             last, most = first + vary.step * (vary.count - 1), (1 << bits.bits) - 1
             if not 0 <= last <= most:
@@ -534,7 +536,7 @@ class _Compiler(_Layout):
                 )
             offset, size = self._window(bits)
             yield VaryingField(
-                name=named(self.layers, found.place),
+                name=named(self.layers, located_field.place),
                 offset=offset,
                 size=size,
                 shift=8 * (offset + size - 1 - bits.last) + bits.low,
@@ -595,18 +597,18 @@ class _Compiler(_Layout):
     def _changeable(self, located: Sequence[_Located], rewritten: Sequence[_Located]) -> Iterator[tuple[int, int]]:
         """What routers change in the innermost IP header, and what ``rewritten`` names with its checksums."""
         begin = self._compared_from()
-        inner = next((at for at in reversed(range(len(self.names))) if self.names[at] in IP), None)
+        inner = next((index for index in reversed(range(len(self.names))) if self.names[index] in IP), None)
         if inner is not None and self.names[inner] == "IP":
             yield from ((begin + 1, 1), (begin + 8, 1), (begin + 10, 2))  # DSCP and ECN, TTL, checksum
         elif inner is not None:
-            labelled = any(each.place == (inner, "fl") for each in located)
+            labelled = any(field.place == (inner, "fl") for field in located)
             yield from ((begin, 2 if labelled else 4), (begin + 7, 1))  # traffic class and flow label, hop limit
-        for found in rewritten:
-            places = [(found.bits.first, found.bits.last - found.bits.first + 1)]
+        for field in rewritten:
+            places = [(field.bits.first, field.bits.last - field.bits.first + 1)]
             for place, bits in self.sums.items():
-                if self._follows(bits, range(*self._covered(place)), found):
+                if self._follows(bits, range(*self._covered(place)), field):
                     places.append((bits.first, bits.bits // 8))
-            yield from (each for each in places if each[0] >= begin)
+            yield from (place for place in places if place[0] >= begin)
 
     def _verify(self, program: FrameProgram, located: Sequence[_Located]) -> None:
         """Compare with what scapy builds, at several combinations, each with another signature.
@@ -617,24 +619,30 @@ class _Compiler(_Layout):
         chosen = {0, last} if any(self.sides) else {0, min(1, last), last // 3, last // 2, last}
         for template, frame in enumerate(program.templates):
             for combination in sorted(chosen):
-                signature = bytes((combination * 37 + template + at * at) % 256 for at in range(TEST_PAYLOAD_BYTES))
+                signature = bytes(
+                    (combination * 37 + template + offset * offset) % 256 for offset in range(TEST_PAYLOAD_BYTES)
+                )
                 changes = {
-                    found.place: self.written(found.place, value.value(combination))
-                    for found, value in zip(located, program.fields, strict=True)
+                    field.place: self.written(field.place, value.value(combination))
+                    for field, value in zip(located, program.fields, strict=True)
                 }
                 built = self.build(changes, self._padding(signature, len(frame) + FCS_BYTES))
                 sent = frame_of(program, template, combination, signature)
                 wrong = _differing(built, sent)
                 if self.settings.as_given:  # of checksums that cannot be kept right, the template's stay
-                    wrong = [at for at in wrong if any(each.bits.first <= at <= each.bits.last for each in located)]
+                    wrong = [
+                        offset
+                        for offset in wrong
+                        if any(field.bits.first <= offset <= field.bits.last for field in located)
+                    ]
                 if wrong:
                     self._refuse(wrong[0])
 
     def _refuse(self, wrong: int) -> None:
         name = self._layer_at(wrong)
-        known = [named(self.layers, place) for place, bits in self.sums.items() if bits.first <= wrong <= bits.last]
-        what = known[0] if known else f"byte {wrong} of the frame, in {name},"
-        varied = listed([each.field for each in self.settings.vary]) or "the payload"
+        checksums = [named(self.layers, place) for place, bits in self.sums.items() if bits.first <= wrong <= bits.last]
+        what = checksums[0] if checksums else f"byte {wrong} of the frame, in {name},"
+        varied = listed([vary.field for vary in self.settings.vary]) or "the payload"
         raise ArgumentError(
             f"{self.text}: {what} cannot be kept right while {varied} varies: vary something else, or write "
             "checksums='as given'"

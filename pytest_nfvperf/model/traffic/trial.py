@@ -85,13 +85,15 @@ def streams_of(
     Directions of one sender have the same frames, which all their receivers get: broadcast, multicast.
     """
     senders: dict[str, list[int]] = {}
-    for at, direction in enumerate(directions):
-        senders.setdefault(direction.tx, []).append(at)
+    for index, direction in enumerate(directions):
+        senders.setdefault(direction.tx, []).append(index)
     reverses = reversals(directions)
     of_classes = learning_streams if learning else class_streams
     groups = [tuple(places) for places in senders.values()]
     made = of_classes(traffic, [reverses[first] for first, *_ in groups], load_fps, frames)
-    return tuple(replace(one, direction=groups[one.direction][0], receivers=groups[one.direction]) for one in made)
+    return tuple(
+        replace(stream, direction=groups[stream.direction][0], receivers=groups[stream.direction]) for stream in made
+    )
 
 
 def reversals(directions: Sequence[Direction]) -> list[bool]:
