@@ -261,7 +261,18 @@ class SampleRun(SampleTrials):
         histogram = latency_at(int(load * 100 / capacity), 0)
         p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
         at, samples = f"{percent} % of pdr", 2 * histogram.total
-        return LatencyPoint(at, load, trial, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, samples)
+        return LatencyPoint(
+            at=at,
+            load_fps=load,
+            trial_id=trial,
+            min_ns=histogram.min_ns,
+            p50_ns=p50,
+            p90_ns=p90,
+            p99_ns=p99,
+            p999_ns=p999,
+            max_ns=histogram.max_ns,
+            samples=samples,
+        )
 
     def judge(self, outcome: Outcome) -> str:
         """Three verdicts; returns the test's status."""
@@ -277,17 +288,17 @@ class SampleRun(SampleTrials):
         margin = (ndr.load_fps - limit) / limit
         self.add(
             Verdict(
-                Judgement.PASS if passed else Judgement.FAIL,
-                f"ndr >= {limit / 1e6:g} Mpps",
-                "ndr",
-                limit,
-                "pps",
-                float(ndr.load_fps),
-                margin,
-                "" if passed else "below the limit",
-                rule,
-                "confirmed by 5 s without loss: loss < 4.3e-08 at 95 %",
-                outcome.trials[-4:-3],
+                judgement=Judgement.PASS if passed else Judgement.FAIL,
+                requirement=f"ndr >= {limit / 1e6:g} Mpps",
+                metric="ndr",
+                limit=limit,
+                unit="pps",
+                observed=float(ndr.load_fps),
+                margin=margin,
+                reason="" if passed else "below the limit",
+                rule=rule,
+                confidence="confirmed by 5 s without loss: loss < 4.3e-08 at 95 %",
+                evidence=outcome.trials[-4:-3],
             )
         )
         self.judge_latency(outcome, rule)
@@ -297,17 +308,17 @@ class SampleRun(SampleTrials):
             return "passed" if passed else "failed"
         self.add(
             Verdict(
-                Judgement.INCONCLUSIVE,
-                "pdr >= 9 Mpps",
-                "pdr",
-                9e6,
-                "pps",
-                float(ndr.load_fps),
-                None,
-                "generator-limited: the DUT does at least 7.30 Mpps, the rig can show no more",
-                rule.replace("ndr", "pdr"),
-                "",
-                outcome.trials[-1:],
+                judgement=Judgement.INCONCLUSIVE,
+                requirement="pdr >= 9 Mpps",
+                metric="pdr",
+                limit=9e6,
+                unit="pps",
+                observed=float(ndr.load_fps),
+                margin=None,
+                reason="generator-limited: the DUT does at least 7.30 Mpps, the rig can show no more",
+                rule=rule.replace("ndr", "pdr"),
+                confidence="",
+                evidence=outcome.trials[-1:],
             )
         )
         return "failed"
@@ -318,17 +329,17 @@ class SampleRun(SampleTrials):
         assert p99 is not None
         self.add(
             Verdict(
-                Judgement.PASS,
-                "latency_p99 <= 100 us at 50 % of pdr",
-                "latency_p99",
-                1e5,
-                "ns",
-                float(p99),
-                (1e5 - p99) / 1e5,
-                "",
-                rule.replace("ndr", "latency_p99"),
-                "8000 samples",
-                (outcome.latency[1].trial_id,),
+                judgement=Judgement.PASS,
+                requirement="latency_p99 <= 100 us at 50 % of pdr",
+                metric="latency_p99",
+                limit=1e5,
+                unit="ns",
+                observed=float(p99),
+                margin=(1e5 - p99) / 1e5,
+                reason="",
+                rule=rule.replace("ndr", "latency_p99"),
+                confidence="8000 samples",
+                evidence=(outcome.latency[1].trial_id,),
             )
         )
 

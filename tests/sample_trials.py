@@ -129,21 +129,21 @@ class SampleTrials:
         raw = latency_at(int(spec.load_fps * 80 / capacity), seed)
         elapsed = int(spec.duration_s * 1e9)
         return DirectionCounts(
-            direction,
-            intended,
-            sent,
-            refused,
-            skipped,
-            received,
-            0,
-            0,
-            0,
-            0,
-            sent * size,
-            received * size,
-            elapsed,
-            latency,
-            raw,
+            direction=direction,
+            intended=intended,
+            sent=sent,
+            refused=refused,
+            skipped=skipped,
+            received=received,
+            duplicated=0,
+            out_of_order=0,
+            foreign=0,
+            corrupted=0,
+            sent_bytes=sent * size,
+            received_bytes=received * size,
+            elapsed_ns=elapsed,
+            latency=latency,
+            latency_raw=raw,
         )
 
     def ledger(self, result: TrialResult) -> Ledger:

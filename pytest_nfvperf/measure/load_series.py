@@ -274,7 +274,18 @@ def latency_profile(
 
 
 def _no_latency(name: str, load_fps: int, trial_id: str) -> LatencyPoint:
-    return LatencyPoint(name, load_fps, trial_id, None, None, None, None, None, None, samples=0)
+    return LatencyPoint(
+        at=name,
+        load_fps=load_fps,
+        trial_id=trial_id,
+        min_ns=None,
+        p50_ns=None,
+        p90_ns=None,
+        p99_ns=None,
+        p999_ns=None,
+        max_ns=None,
+        samples=0,
+    )
 
 
 def latency_point(name: str, trial: Trial) -> tuple[LatencyPoint, str]:
@@ -292,7 +303,18 @@ def _percentiles(name: str, load: int, trial_id: str, histogram: Histogram | Non
     if histogram is None or not histogram.total:
         return _no_latency(name, load, trial_id)
     p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
-    return LatencyPoint(name, load, trial_id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
+    return LatencyPoint(
+        at=name,
+        load_fps=load,
+        trial_id=trial_id,
+        min_ns=histogram.min_ns,
+        p50_ns=p50,
+        p90_ns=p90,
+        p99_ns=p99,
+        p999_ns=p999,
+        max_ns=histogram.max_ns,
+        samples=histogram.total,
+    )
 
 
 def back_to_back(

@@ -241,31 +241,31 @@ class StreamRunner:
     def response_time(self, spec: RequestSpec, ends: Ends | None = None) -> EndTimes[RequestSpec, RequestResult]:
         """Make what reads response times on any topology; UnavailableError if the testbed sends no requests."""
         return EndTimes(
-            REQUESTS,
-            self.parts.make_requests(),
-            RequestData,
-            response_values,
-            _RESPONSE_UNITS,
-            _RESPONSE_OVERHEAD_S,
-            self._with_cpus(spec),
-            ends,
-            self.context,
-            self.accounting,
+            name=REQUESTS,
+            work=self.parts.make_requests(),
+            record=RequestData,
+            values=response_values,
+            units=_RESPONSE_UNITS,
+            overhead_s=_RESPONSE_OVERHEAD_S,
+            spec=self._with_cpus(spec),
+            ends=ends,
+            context=self.context,
+            accounting=self.accounting,
         )
 
     def connect_rate(self, spec: ConnectSpec, ends: Ends | None = None) -> EndTimes[ConnectSpec, ConnectResult]:
         """Make what reads the rate and times of TCP connects; UnavailableError if the testbed measures none."""
         return EndTimes(
-            CONNECTS,
-            self.parts.make_connects(),
-            ConnectData,
-            connect_values,
-            _CONNECT_UNITS,
-            _CONNECT_OVERHEAD_S,
-            self._with_cpus(spec),
-            ends,
-            self.context,
-            self.accounting,
+            name=CONNECTS,
+            work=self.parts.make_connects(),
+            record=ConnectData,
+            values=connect_values,
+            units=_CONNECT_UNITS,
+            overhead_s=_CONNECT_OVERHEAD_S,
+            spec=self._with_cpus(spec),
+            ends=ends,
+            context=self.context,
+            accounting=self.accounting,
         )
 
     def _with_cpus(self, spec: Spec) -> Spec:

@@ -163,7 +163,18 @@ def test_everything_measured_leaves_nothing_unmeasured():
     assert outcome(FOUND).missing == {}
 
 
-POINT = LatencyPoint("50% of pdr", 2_000_000, "trial-4", 900, 5_000, 9_000, 48_200, None, 90_000, 10_000)
+POINT = LatencyPoint(
+    at="50% of pdr",
+    load_fps=2_000_000,
+    trial_id="trial-4",
+    min_ns=900,
+    p50_ns=5_000,
+    p90_ns=9_000,
+    p99_ns=48_200,
+    p999_ns=None,
+    max_ns=90_000,
+    samples=10_000,
+)
 
 
 def test_latency():
@@ -182,7 +193,18 @@ def test_latency():
     [(1000, ["", "", ""]), (999, ["", "", "at least"]), (3, ["", "at least", "at least"])],
 )
 def test_a_percentile_of_too_few_samples_is_at_least_their_maximum(samples, bounds):
-    point = LatencyPoint("1 Mpps", 10**6, "trial-1", 1, 2, 3, 4, 5, 6, samples)
+    point = LatencyPoint(
+        at="1 Mpps",
+        load_fps=10**6,
+        trial_id="trial-1",
+        min_ns=1,
+        p50_ns=2,
+        p90_ns=3,
+        p99_ns=4,
+        p999_ns=5,
+        max_ns=6,
+        samples=samples,
+    )
     percentiles = outcome(latency=(point,))
     figures = [seen(percentiles, f"latency_{name}", "ns") for name in ("p50", "p99", "p999")]
     assert [str(figure.bound) for figure in figures] == bounds

@@ -65,7 +65,21 @@ class Rings:
         self.sent.append((direction, sent))
         self.busy_ns += 2_000 * sent
         received = 0 if number in self._lost else sent
-        counts = DirectionCounts(direction, frames, sent, 0, skipped, received, 0, 0, 0, 0, sent * 64, received * 64, 1)
+        counts = DirectionCounts(
+            direction=direction,
+            intended=frames,
+            sent=sent,
+            refused=0,
+            skipped=skipped,
+            received=received,
+            duplicated=0,
+            out_of_order=0,
+            foreign=0,
+            corrupted=0,
+            sent_bytes=sent * 64,
+            received_bytes=received * 64,
+            elapsed_ns=1,
+        )
         late = (InvalidReason(Reason.SKIPPED_FRAMES, "away"),) if skipped else ()
         return TrialResult(spec, (counts,), RigHealth(), invalid=late)
 

@@ -382,7 +382,18 @@ def test_a_margin_against_a_negative_limit_is_positive_when_better(text, observe
 
 def compared(low, high, *, mine, theirs, reason):
     """A ratio measured in rounds, its baseline 6.02 Mpps."""
-    ratio = Relative("ndr", (("bridges", "1"),), 0.98, low, high, 0.98, 0.02, reason, 6.02e6, Bound(theirs))
+    ratio = Relative(
+        metric="ndr",
+        baseline=(("bridges", "1"),),
+        ratio=0.98,
+        low=low,
+        high=high,
+        confidence=0.98,
+        smallest_detectable=0.02,
+        why=reason,
+        baseline_value=6.02e6,
+        baseline_bound=Bound(theirs),
+    )
     seen = ndr(5.9e6, relatives=(ratio,)).bounded(high=mine == "at least")
     return judged("ndr", ">= 95 % of {bridges: 1}", [seen])
 

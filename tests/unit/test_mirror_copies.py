@@ -39,7 +39,21 @@ FRAMES = st.integers(0, 10**12)
 
 
 def result(sent: int, vnfs: tuple[int, ...], copies: int, vlan: int | None = None, output: str = "vm3") -> TrialResult:
-    counts = DirectionCounts(LOOP, sent, sent, 0, 0, sent, 0, 0, 0, 0, 0, 0, 1_000_000_000)
+    counts = DirectionCounts(
+        direction=LOOP,
+        intended=sent,
+        sent=sent,
+        refused=0,
+        skipped=0,
+        received=sent,
+        duplicated=0,
+        out_of_order=0,
+        foreign=0,
+        corrupted=0,
+        sent_bytes=0,
+        received_bytes=0,
+        elapsed_ns=1_000_000_000,
+    )
     seen = MonitorCounts(output, LOOP, "", copies, 0, 0, 0, 0, 0)
     return TrialResult(
         TrialSpec(Traffic(bidirectional=False, vlan=vlan), 1, 1.0, (LOOP,)),

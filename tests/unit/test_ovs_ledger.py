@@ -55,7 +55,21 @@ def result(
 ) -> TrialResult:
     """A trial by (sent, refused, received) of each direction."""
     counts = tuple(
-        DirectionCounts(direction, sent + refused, sent, refused, 0, received, 0, 0, 0, 0, 0, 0, 1)
+        DirectionCounts(
+            direction=direction,
+            intended=sent + refused,
+            sent=sent,
+            refused=refused,
+            skipped=0,
+            received=received,
+            duplicated=0,
+            out_of_order=0,
+            foreign=0,
+            corrupted=0,
+            sent_bytes=0,
+            received_bytes=0,
+            elapsed_ns=1,
+        )
         for direction, (sent, refused, received) in zip(directions, counted, strict=True)
     )
     return TrialResult(TrialSpec(Traffic(), 1, 1.0, directions), counts, RigHealth(), vnfs=vnfs)

@@ -71,7 +71,17 @@ def test_the_facts_of_a_physical_function(machine: Machine) -> None:
     machine.write(device / "sriov_totalvfs", "7\n")
     machine.write(device / "sriov_numvfs", "1\n")
     assert read_device(NIC.upper(), machine.sysfs) == PciDevice(
-        NIC, "igb", None, 7, (NIC,), ("ens1",), 1, None, ("0000:05:10.0",), 7, 1
+        address=NIC,
+        driver="igb",
+        driver_override=None,
+        iommu_group=7,
+        group_members=(NIC,),
+        interfaces=("ens1",),
+        numa_node=1,
+        physfn=None,
+        virtfns=("0000:05:10.0",),
+        sriov_totalvfs=7,
+        sriov_numvfs=1,
     )
     virtual = read_device("0000:05:10.0", machine.sysfs)
     assert virtual == PciDevice("0000:05:10.0", "vfio-pci", None, 8, ("0000:05:10.0",), physfn=NIC)

@@ -44,7 +44,18 @@ from tests.sample_study import patch_chain, tcp_chain
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
 NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
-LATENCY = LatencyPoint("50 % of pdr", 2_000_000, "trial-0003", 4000, 12_000, 20_000, 48_200, 90_000, 120_000, 1000)
+LATENCY = LatencyPoint(
+    at="50 % of pdr",
+    load_fps=2_000_000,
+    trial_id="trial-0003",
+    min_ns=4000,
+    p50_ns=12_000,
+    p90_ns=20_000,
+    p99_ns=48_200,
+    p999_ns=90_000,
+    max_ns=120_000,
+    samples=1000,
+)
 
 
 def searched(*goals: SearchedGoal, plateaus: tuple[PlateauPoint, ...] = (), **more: Any) -> Outcome:

@@ -44,7 +44,19 @@ class Rig:
         made = windows([100] * WINDOWS, speed=speed, sent=[100] * WINDOWS, refused=lost)
         sent, missing = 100 * WINDOWS, sum(lost)
         counts = DirectionCounts(
-            spec.directions[0], sent, sent - missing, missing, 0, sent - missing, 0, 0, 0, 0, 0, 0, 1
+            direction=spec.directions[0],
+            intended=sent,
+            sent=sent - missing,
+            refused=missing,
+            skipped=0,
+            received=sent - missing,
+            duplicated=0,
+            out_of_order=0,
+            foreign=0,
+            corrupted=0,
+            sent_bytes=0,
+            received_bytes=0,
+            elapsed_ns=1,
         )
         return SimpleNamespace(result=replace(TrialResult(spec, (counts,), RigHealth()), windows=made))
 
