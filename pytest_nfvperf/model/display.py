@@ -106,7 +106,7 @@ def listed(known: Iterable[str]) -> str:
     return ", ".join(known)
 
 
-class CpuChoice(StrEnum):
+class WordChoice(StrEnum):
     """One word of several, such as the kind of a port; ``PortKind("vhostuser")`` raises ConfigError with the others."""
 
     @classmethod

@@ -257,7 +257,7 @@ class Ledger:
     def unnamed_in_datapath(self) -> int:
         """Frames lost in the datapath for a reason that its own drop counters may still name.
 
-        These settle late (see ``ports.datapath.Settling``), so the trial waits for them only if this is above 0.
+        These settle late (``ports.datapath.Collector.settled``), so the trial waits for them only if this is above 0.
         Frames that the datapath took for itself, such as those of a BGP session, are missing at a hop but not lost.
         """
         if not self.paths:

@@ -63,7 +63,11 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     rows = _shortened(_rows(topology, bridge, kinds), "ports")
     marks = ["├─"] * (len(rows) - 1) + ["└─"] * bool(rows)
     own = _shortened([line for one in topology.rules if one.bridge == bridge for line in one.flows], "more")
-    below = [f"   {line}" for line in (*_flows(topology, bridge), *_mirrors(topology, bridge), *own)]
+    mirrors = [
+        f"mirror {mirror.name} -> {mirror.output or f'VLAN {mirror.output_vlan}'}: {mirror_words(mirror)}"
+        for mirror in topology.bridge_mirrors(bridge)
+    ]
+    below = [f"   {line}" for line in (*_flows(topology, bridge), *mirrors, *own)]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
     node = node_of_bridge(topology).get(bridge)
     place = "" if node is None else f", on {node}"
@@ -100,14 +104,6 @@ def _flows(topology: Topology, bridge: str) -> list[str]:
     pairs = {frozenset(pair): pair for pair in reversed(crossed)}  # the first of two that are each other's reverse
     arrows = [f"{a} {'<->' if (b, a) in crossed else '->'} {b}" for a, b in reversed(pairs.values())]
     return [", ".join(_shortened(arrows, "more"))] if arrows else []
-
-
-def _mirrors(topology: Topology, bridge: str) -> list[str]:
-    """``mirror all -> m0: every frame``, a line each."""
-    return [
-        f"mirror {mirror.name} -> {mirror.output or f'VLAN {mirror.output_vlan}'}: {mirror_words(mirror)}"
-        for mirror in topology.bridge_mirrors(bridge)
-    ]
 
 
 def _shortened(lines: Sequence[str], what: str, most: int = _MOST_PORTS) -> list[str]:

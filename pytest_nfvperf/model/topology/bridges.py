@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from pytest_nfvperf.model.arguments import checked
-from pytest_nfvperf.model.display import CpuChoice, how_many
+from pytest_nfvperf.model.display import WordChoice, how_many
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
@@ -19,7 +19,7 @@ _SNAPLENS = range(14, 65536)  # an Ethernet header at least, ovs-vswitchd.conf.d
 _ZONES = 1 << 16
 
 
-class MirrorMethod(CpuChoice):
+class MirrorMethod(WordChoice):
     """Who copies: a row of OVS's Mirror table, or an output action more in every OpenFlow flow."""
 
     OVSDB = "ovsdb"

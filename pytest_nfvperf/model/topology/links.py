@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_nfvperf.model.display import CpuChoice
+from pytest_nfvperf.model.display import WordChoice
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
 
 NODE_NAME = "[a-z][a-z0-9-]{0,11}"
@@ -77,7 +77,7 @@ class VethLink(BridgeLink):
     vlan: Vlan | None = None
 
 
-class TunnelKind(CpuChoice):
+class TunnelKind(WordChoice):
     """Encapsulations, by OVS's names of interface types."""
 
     VXLAN = "vxlan"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pytest_nfvperf.model.arguments import MAC, NAME, TEXT, Allowed, Mtu, Name, checked, several, whole
-from pytest_nfvperf.model.display import CpuChoice
+from pytest_nfvperf.model.display import WordChoice
 
 LONGEST_KERNEL_NAME = 15
 """IFNAMSIZ less its final zero, linux/if.h."""
@@ -19,7 +19,7 @@ GENERATOR = "generator"
 """Owner of the generator's own ports."""
 
 
-class VnfMode(CpuChoice):
+class VnfMode(WordChoice):
     """What a VNF does with a frame, in the words of testpmd's forwarding modes."""
 
     IO = "io"
@@ -27,7 +27,7 @@ class VnfMode(CpuChoice):
     MACSWAP = "macswap"
 
 
-class VnfKind(CpuChoice):
+class VnfKind(WordChoice):
     """What runs a VNF.
 
     TESTBED is what the testbed says, or what suits the number of cores. LOOP is the generator's own polling
@@ -54,7 +54,7 @@ class PortRole(StrEnum):
     UPLINK = "uplink"
 
 
-class PortKind(CpuChoice):
+class PortKind(WordChoice):
     """What a port is on the DUT.
 
     TESTBED is what the testbed has for the generator: a cabled NIC of a lab, vhost-user with DPDK, a
@@ -68,7 +68,7 @@ class PortKind(CpuChoice):
     TAP = "tap"
 
 
-class NicKind(CpuChoice):
+class NicKind(WordChoice):
     """How a namespace is joined to a bridge.
 
     By a veth pair; by a bridge's internal port, or a tap, moved in; by a veth pair that OVS reads by AF_XDP; by a
