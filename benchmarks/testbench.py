@@ -24,7 +24,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 
 Deployed = Callable[[LiveTopology], None]
 """Told of each topology of a comparison as soon as it stands, before it is measured."""

@@ -10,8 +10,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
 from pytest_nfvperf.model.topology.ports import VnfMode
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.vnf import VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort, VnfSpec
 
 _BURSTS = 32
 

@@ -17,8 +17,8 @@ from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
-from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.machine import Progress
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
 from tests.sample_run import TESTBED
 

@@ -67,10 +67,8 @@ from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed, describe
 from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.generator import Generator, MakeConnects, SendRequests, StreamEngine, Vnf, VnfMaker, VnfSpec
 from pytest_nfvperf.ports.machine import Profiler
-from pytest_nfvperf.ports.streams import MakeConnects, SendRequests, StreamEngine
-from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfSpec
 
 PROFILERS = Point[Callable[[Journal, set[int]], Profiler]]("profiler")
 """Samplers of CPUs, by the program that samples."""

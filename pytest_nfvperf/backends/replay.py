@@ -19,8 +19,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.streams import MakeConnects, SendRequests
+from pytest_nfvperf.ports.generator import Generator, MakeConnects, SendRequests
 
 
 class ReplayBackend(SimulatedBackend):

@@ -18,8 +18,7 @@ from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
-from pytest_nfvperf.ports.generator import Captured, Ceilings, Generator
-from pytest_nfvperf.ports.streams import MakeConnects, SendRequests, StreamEnd
+from pytest_nfvperf.ports.generator import Captured, Ceilings, Generator, MakeConnects, SendRequests, StreamEnd
 
 EndSpec = StreamSpec | RequestSpec | ConnectSpec
 """A run between two namespaces."""

@@ -28,10 +28,20 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler
-from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.ports.generator import (
+    MOST_ADDRESSES,
+    Ceilings,
+    Generator,
+    GeneratorPort,
+    MakeConnects,
+    SendRequests,
+    StreamEnd,
+    StreamEngine,
+    VnfMaker,
+    Watch,
+    WatchPath,
+)
 from pytest_nfvperf.ports.machine import CpuAccounting, Profiler, StoredValue
-from pytest_nfvperf.ports.streams import MakeConnects, SendRequests, StreamEnd, StreamEngine, Watch, WatchPath
-from pytest_nfvperf.ports.vnf import VnfMaker
 
 _NO_MAC = "00:00:00:00:00:00"
 """For a host whose kernel chose the address: the generator passes its frames on unchanged."""
@@ -94,7 +104,7 @@ class RigParts(ABC):
         _lacks("nothing that measures TCP connects between namespaces")
 
     def watch_path(self, client: StreamEnd, server: StreamEnd) -> AbstractContextManager[Watch]:  # noqa: ARG002
-        """Watch what passes between two namespaces; see ``ports.streams.WatchPath``."""
+        """Watch what passes between two namespaces; see ``ports.generator.WatchPath``."""
         _lacks("nobody who can restart the DUT and watch what passes meanwhile")
 
     def make_cpu_accounting(self) -> CpuAccounting | None:

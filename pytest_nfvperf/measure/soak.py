@@ -36,9 +36,8 @@ from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
-from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
 from pytest_nfvperf.ports.generator import RunningTrial
-from pytest_nfvperf.ports.machine import Signals, TakeSignals
+from pytest_nfvperf.ports.machine import OpenSamples, SamplesSink, Signals, TakeSignals
 
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
 _LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")

@@ -35,8 +35,8 @@ from pytest_nfvperf.model.metrics import units_of
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.ports import Nic
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.generator import StreamEnd, StreamEngine
 from pytest_nfvperf.ports.machine import CpuAccounting
-from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
 
 Ends = tuple[str, str]
 """Names of two namespaces of a topology: the client's, the server's."""

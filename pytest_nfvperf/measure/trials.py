@@ -54,9 +54,8 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec, VnfCounts
 from pytest_nfvperf.ports.datapath import Collector, Datapath
-from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.machine import Clock, StoredValue
+from pytest_nfvperf.ports.machine import Clock, Progress, Sink, StoredValue
 
 # A killed process is gone from /proc thread by thread, and gives back its hugepages, before its status can be had.
 _GRACE_S = 0.5

@@ -11,8 +11,7 @@ from pytest_nfvperf.model.topology.ports import Port, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort, Vnf, VnfMaker, VnfSpec
 
 
 def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker) -> tuple[VnfSpec, ...]:

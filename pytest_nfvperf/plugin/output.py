@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import RunEvidence
     from pytest_nfvperf.adapters.report.texts import Findings
     from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion
-    from pytest_nfvperf.ports.evidence import Sink
+    from pytest_nfvperf.ports.machine import Sink
 
 FINDINGS = "nfv_found"
 """Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""

@@ -1,4 +1,4 @@
-"""The traffic generator: what sends and receives frames, what it can do beyond that, and its own limits.
+"""What is at the DUT's ports: the generator of frames and its limits, receivers of copies, VNFs, and ends of streams.
 
 Adapters inherit ``Generator``. Each passes tests/measured/test_generator_contract.py.
 """
@@ -7,17 +7,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_nfvperf.model.disturbance.cpu_distance import Distance, Poller
 from pytest_nfvperf.model.disturbance.trial import TrialResult
-from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.streams import (
+    ConnectResult,
+    ConnectSpec,
+    RequestResult,
+    RequestSpec,
+    StreamResult,
+    StreamSpec,
+)
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
-from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, PortRole, VnfKind, VnfMode
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, VnfCounts
 
 VIRTIO_RING = "queue_size=1024,packed_vq=1,vectorized=1"
 """Devargs of every virtqueue on the embedded testbed (virtio 1.1, section 2.7; QEMU's ``packed=on``).
@@ -243,3 +253,142 @@ class Capture(Protocol):
 
     def close(self) -> None:
         """End, whatever has arrived. Can be called twice."""
+
+
+# VNFs: network functions that run as processes of their own, not in the generator's loop.
+
+
+@dataclass(frozen=True, slots=True)
+class VnfSpec:
+    """What a VNF shall be.
+
+    ``ports``: two, or one by which frames leave again; each with ``eth_peer`` for VnfMode.MAC, as testpmd has it: the
+    destination of frames that *leave* by it. ``mtu``: bytes without Ethernet header and FCS. ``kind``: what
+    runs it.
+    """
+
+    name: str
+    ports: tuple[GeneratorPort, ...]
+    mode: VnfMode = VnfMode.IO
+    queues: int = 1
+    mtu: int = DEFAULT_MTU
+    kind: VnfKind = VnfKind.TESTBED
+
+
+class Vnf(ABC):
+    """A VNF that runs. Owns its end."""
+
+    @abstractmethod
+    def wait_ready(self) -> None:
+        """Wait until it forwards, for as long as one of its kind may take; TestbedError when it does not come up."""
+
+    @abstractmethod
+    def counts(self) -> tuple[VnfCounts, ...]:
+        """What it forwarded since its start, one for each port that frames come in by.
+
+        Raises:
+            TestbedError: it died, does not answer in time, or answers what is not understood; never 0 for that.
+        """
+
+    @abstractmethod
+    def check_alive(self) -> None:
+        """TestbedError with how it ended and the end of its log when it died."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it, also if it died or hangs. Can be called twice."""
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Process ids and roles of its processes on this machine."""
+        return {}
+
+
+class VnfMaker:
+    """Starts VNFs on a testbed. By itself for testbeds that have only the generator's loop."""
+
+    def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
+        """What runs a VNF that names no kind, in a topology of ``vnfs`` VNFs. Never TESTBED."""
+        return VnfKind.LOOP
+
+    def start(self, spec: VnfSpec, index: int) -> Vnf:
+        """Start one; it need not be ready yet. ``index``: its place among the topology's VNFs, for its CPU.
+
+        Raises:
+            ConfigError: it cannot be of this kind on this testbed.
+            TestbedError: what it needs is missing, or it could not be started.
+        """
+        raise TestbedError(f"VNF {spec.name!r} asks for kind {spec.kind}, and this testbed has only the loop")
+
+
+# What runs between two namespaces: TCP and UDP streams, requests, connects, and datagrams that show reachability.
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """One end of the streams.
+
+    Attributes:
+        namespace: name of the network namespace (ip-netns(8)).
+        address: IP address on the interface, that the engine binds to.
+        interface: its name in the namespace; the engine reads its counters and notices if it goes away.
+    """
+
+    namespace: str
+    address: str
+    interface: str
+
+
+class StreamEngine(ABC):
+    """Runs streams from one end to the other; knows nothing of topologies or SLAs."""
+
+    @abstractmethod
+    def info(self) -> GeneratorInfo:
+        """Engine, version, threading."""
+
+    @abstractmethod
+    def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
+        """Run the streams and return what was counted. Blocks for ``spec.run_s`` and a little.
+
+        The result is invalid, with reasons, when an end's process died, an interface went away or the time
+        was not kept. Raises GeneratorError (a TestbedError) with the engine's own words when the streams cannot
+        run at all: the engine is not installed, a namespace or an address does not exist, the other end
+        cannot be reached, no port is free; and TestbedError when a namespace was deleted meanwhile.
+        """
+
+    def close(self) -> None:
+        """End what still runs. Can be called twice."""
+
+
+SendRequests = Callable[[RequestSpec, StreamEnd, StreamEnd], RequestResult]
+"""Sends requests from a client's end to a server's, and times the responses. Blocks for ``spec.duration_s`` and a
+little; leaves nothing behind. Raises GeneratorError with the engine's own words if no responses arrive."""
+
+MakeConnects = Callable[[ConnectSpec, StreamEnd, StreamEnd], ConnectResult]
+"""Connects from a client's end to a server's, and times each connect. Blocks until all are done; leaves nothing behind.
+Raises GeneratorError with the engine's own words if no connection can be made, or if the server's end limited them and
+not the datapath."""
+
+
+class Watch(ABC):
+    """Datagrams on their way, from the context's begin to its end.
+
+    Attributes:
+        interval_ns: between the datagrams that are sent.
+        sent: datagrams so far, also those that the kernel refused to send.
+    """
+
+    interval_ns: int
+    sent: int
+
+    @abstractmethod
+    def arrived(self) -> Sequence[int]:
+        """When each that arrived so far did, in ns of the machine's monotonic clock."""
+
+    @abstractmethod
+    def await_one(self, deadline_s: float) -> bool:
+        """Wait for one that is sent from now on; False when none arrives in time."""
+
+
+WatchPath = Callable[[StreamEnd, StreamEnd], AbstractContextManager[Watch]]
+"""Sends datagrams from one end to the other at a steady pace while the context lasts. TestbedError where a namespace or
+an address is not there."""

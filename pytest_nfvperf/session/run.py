@@ -72,8 +72,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut,
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.ports.evidence import Progress, Sink
-from pytest_nfvperf.ports.machine import RunEnd
+from pytest_nfvperf.ports.machine import Progress, RunEnd, Sink
 from pytest_nfvperf.session.comparison import Comparison
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.running_test import (

@@ -11,7 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.features.allure.sink import AllureSink
 from pytest_nfvperf.model.evidence.records import Record, RecordKind
-from pytest_nfvperf.ports.evidence import Sink
+from pytest_nfvperf.ports.machine import Sink
 from tests.sample_comparison import comparison_records
 from tests.sample_run import small_run
 from tests.sample_study import study_records

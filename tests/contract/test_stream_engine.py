@@ -10,7 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake import FakeStreams
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
-from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
+from pytest_nfvperf.ports.generator import StreamEnd, StreamEngine
 from tests.functional.ovs_support import needs_root
 from tests.functional.stream_support import pair
 

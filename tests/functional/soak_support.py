@@ -27,7 +27,7 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 
 LOAD = 50_000
 

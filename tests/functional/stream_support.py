@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.testbed.testbed import StreamsSpec
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 from tests.functional.ovs_support import clean_run
 
 ADDRESSES = ("198.18.0.1", "198.18.0.2")

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process.process import run, spawn
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import ConnectSpec
 from pytest_nfvperf.model.topology.workloads import pod_node
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root

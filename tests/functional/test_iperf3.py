@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.process.journal import Kind
 from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
-from pytest_nfvperf.ports.streams import StreamEngine
+from pytest_nfvperf.ports.generator import StreamEngine
 from tests.functional.ovs_support import leftovers, needs_root, run_base, until
 from tests.functional.stream_support import ADDRESSES_6, Pair, pair
 

@@ -42,7 +42,7 @@ from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables, vsctl
 from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root
 

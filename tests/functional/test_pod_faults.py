@@ -18,7 +18,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec, longest_gap_ns
 from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.topology.workloads import pod_node
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 from tests.functional.ovs_support import needs_root, until
 
 pytestmark = needs_root

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut, StreamsSpec
 from pytest_nfvperf.model.topology.workloads import NODES, pod_nodes
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 from tests.functional.ovs_support import needs_root, send_tcp, testbed, until
 
 pytestmark = needs_root

@@ -17,7 +17,7 @@ from pytest_nfvperf.features.profile.perf import PerfProfiler
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestSpec
 from pytest_nfvperf.model.topology.workloads import pod_node
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 from tests.functional.ovs_support import needs_hugepages, needs_root, run_base, send_tcp, started
 
 pytestmark = needs_root

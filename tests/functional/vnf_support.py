@@ -20,7 +20,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 from tests.functional.generator_support import embedded_in
 from tests.functional.ovs_support import clean_run, testbed
 

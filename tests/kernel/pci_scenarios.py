@@ -36,7 +36,7 @@ from pytest_nfvperf.model.testbed.testbed import CableSpec, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 from tests.functional.ovs_support import leftovers
 
 LOAD_FPS = 1000

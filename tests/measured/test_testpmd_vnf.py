@@ -20,8 +20,7 @@ from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.vnf import VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort, VnfSpec
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.vnf_support import VnfRig, vnf_rig
 

@@ -23,8 +23,8 @@ from pytest_nfvperf.model.evidence.records import RunEndData, Span
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.machine import Progress
 from tests.sample_run import write_sample
 
 PACKAGE = Path(pytest_nfvperf.__file__).parent

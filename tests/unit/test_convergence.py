@@ -16,7 +16,7 @@ from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 
 
 class SpoiledFirst(FakeGenerator):

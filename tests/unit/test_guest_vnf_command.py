@@ -10,8 +10,7 @@ from pytest_nfvperf.adapters.vnf.guest import command_of_testpmd, devices, has_k
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.ports import VnfMode
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.vnf import VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort, VnfSpec
 
 SPEC = VnfSpec(
     "v1",

@@ -22,7 +22,7 @@ from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 
 OWN = "priority=200,in_port=p0,ip,actions=drop"
 EDGE = compose("edge", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), rules("br0", flows=OWN))

@@ -17,9 +17,8 @@ from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.machine import StoredValue
+from pytest_nfvperf.ports.machine import Progress, StoredValue
 from tests.unit.test_search_algorithms import VirtualClock
 
 KNOWN = [100.0, 110.0, 105.0, 420.0, 430.0, 440.0]

@@ -19,8 +19,8 @@ from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableErr
 from pytest_nfvperf.model.measure.streams import longest_gap_ns
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
 from pytest_nfvperf.model.topology.workloads import pod_node
-from pytest_nfvperf.ports.evidence import Progress
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
+from pytest_nfvperf.ports.machine import Progress
 from tests.sample_run import TESTBED
 
 MS = 1_000_000

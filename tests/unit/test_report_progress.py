@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.report.terminal_progress import TerminalProgress, progress_for
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 
 
 class Screen:

@@ -28,8 +28,8 @@ from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.machine import Progress
 from tests.examples import examples
 
 LIMITS = LoadLimits(10_000, 10e6)

@@ -25,7 +25,7 @@ from pytest_nfvperf.adapters.generators.iperf3_session import Ended, Report, rea
 from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import StreamDirectionCounts, StreamEvidence, StreamSpec
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 
 RECORDED = Path(__file__).parent / "recorded" / "iperf3"
 END = StreamEnd("ns", "10.0.0.1", "e0")

@@ -8,8 +8,7 @@ from pytest_nfvperf.adapters.vnf.testpmd import ForwardStats, command, forward_c
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.vnf import VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort, VnfSpec
 
 PRINTED = """
   ---------------------- Forward statistics for port 0  ----------------------

@@ -14,8 +14,8 @@ from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import Collector
-from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.machine import Progress
 from tests.unit.test_search_algorithms import VirtualClock
 
 

@@ -19,7 +19,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.vnf import VnfMaker
+from pytest_nfvperf.ports.generator import VnfMaker
 from tests.sample_run import TESTBED
 
 

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.process.lock import lock_holder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.soak_series import TIME, SoakTable, row_bytes
-from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink, Sink
+from pytest_nfvperf.ports.machine import OpenSamples, SamplesSink, Sink
 
 _SAMPLES_FORMAT = 1
 

@@ -27,9 +27,8 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec, counts_by_class
-from pytest_nfvperf.ports.generator import GeneratorPort, RunningTrial
+from pytest_nfvperf.ports.generator import GeneratorPort, RunningTrial, StreamEnd, StreamEngine
 from pytest_nfvperf.ports.machine import Clock
-from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
 
 _QUEUE_FRAMES = 1024
 """Depth of the simulated DUT's queue: under overload every frame waits behind this many."""

@@ -38,7 +38,7 @@ from pytest_nfvperf.model.measure.streams import (
     Way,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
-from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine
+from pytest_nfvperf.ports.generator import StreamEnd, StreamEngine
 
 _PORTS = range(5201, 5265)
 _STRETCH_RATIO = 0.05

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import Deadline, ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import StreamSpec
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 
 _FINE_INTERVAL_S, _COARSE_INTERVAL_S = 0.1, 1.0
 _FINE_UP_TO_S = 30

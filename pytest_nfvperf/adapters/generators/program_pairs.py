@@ -31,7 +31,7 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd
 
 _VERSION_DEADLINE_S = 5.0
 _LOOK_S = 0.1
@@ -162,7 +162,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Iperf2Engine:
-    """``run`` is a ports.streams.MakeConnects; errors of ProgramPair."""
+    """``run`` is a ports.generator.MakeConnects; errors of ProgramPair."""
 
     def __init__(self, journal: Journal) -> None:
         self._pair = ProgramPair(journal, "iperf", "connects")
@@ -437,7 +437,7 @@ _KEPT_DIGITS = 3
 
 
 class SockperfEngine:
-    """``run`` is a ports.streams.SendRequests; errors of ProgramPair."""
+    """``run`` is a ports.generator.SendRequests; errors of ProgramPair."""
 
     def __init__(self, journal: Journal) -> None:
         self._pair = ProgramPair(journal, "sockperf", "requests")

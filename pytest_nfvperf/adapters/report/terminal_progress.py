@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
 from pytest_nfvperf.model.display import cut, format_elapsed, format_fps, format_ratio, format_seconds
-from pytest_nfvperf.ports.evidence import Progress
+from pytest_nfvperf.ports.machine import Progress
 
 
 class TerminalProgress(Progress):

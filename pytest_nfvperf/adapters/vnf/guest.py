@@ -31,8 +31,7 @@ from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, PROMPT, Console, forwar
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
+from pytest_nfvperf.ports.generator import GeneratorPort, Vnf, VnfSpec
 
 MEMORY_MIB = 768
 _HUGEPAGES = 96

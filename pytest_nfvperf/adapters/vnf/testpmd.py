@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
+from pytest_nfvperf.ports.generator import Vnf, VnfSpec
 
 _SHOWN_BYTES = 2000
 _READ_BYTES = 1 << 16

@@ -69,7 +69,7 @@ from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.plugin.output import EndParts, ResultExporter, failing_in_isolation, parts_of
-from pytest_nfvperf.ports.evidence import Sink
+from pytest_nfvperf.ports.machine import Sink
 
 # allure-python-commons says py.typed, but half of its API has no annotations.
 _attach: Any = allure.attach
