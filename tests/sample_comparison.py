@@ -9,7 +9,6 @@ from pytest_nfvperf.model.measure.compare import (
     ComparisonData,
     ComparisonSettings,
     MetricComparison,
-    NoiseFloor,
     ReadingMethod,
     Side,
     SideFigures,
@@ -42,9 +41,7 @@ def metric(ratio: float, reach: float = 0.012, name: str = "forwarding_rate") ->
     ends = ratio * (1 - reach), ratio * (1 + reach)
     relative = Relative(name, (("side", "old"),), ratio, *ends, 0.983, reach, "", value, pairing=pairing)
     decides = name == "forwarding_rate"
-    return compare_metric(
-        Samples(name, unit, (value * ratio,) * 8), relative, NoiseFloor(0.994, 1.007), 0.02, decides=decides
-    )
+    return compare_metric(Samples(name, unit, (value * ratio,) * 8), relative, (0.994, 1.007), 0.02, decides=decides)
 
 
 def comparison(frame_size: str, new: tuple[MetricComparison, ...]) -> ComparisonData:

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.measure.compare import (
     ComparisonData,
     ComparisonSettings,
     MetricComparison,
-    NoiseFloor,
+    Noise,
     ReadingMethod,
     SideFigures,
     SideState,
@@ -64,7 +64,7 @@ class GuardedStudy(Study):
     ``floors``: by metric, the difference of these two. ``reads_again``: False where no noise floor is needed.
     """
 
-    floors: dict[str, NoiseFloor] = field(default_factory=dict)
+    floors: dict[str, Noise] = field(default_factory=dict)
     reads_again: bool = True
 
     def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
@@ -80,7 +80,7 @@ class GuardedStudy(Study):
     def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
         outcomes = super()._outcomes(work, found)
         if outcomes[-1].label[work.per].endswith(AGAIN):
-            self.floors = {each.metric: NoiseFloor(each.low or None, each.high) for each in outcomes[-1].relatives}
+            self.floors = {each.metric: (each.low or None, each.high) for each in outcomes[-1].relatives}
         return outcomes
 
     @contextmanager
@@ -233,11 +233,11 @@ class SideComparison:
         for samples in own.samples:
             if metric_of(samples.metric).compared:
                 ratio = own.relative(samples.metric)
-                floor = study.floors.get(samples.metric, NoiseFloor(None, None))
+                noise = study.floors.get(samples.metric, (None, None))
                 if ratio is not None and ratio.pairing is not None:
-                    floor = NoiseFloor(ratio.pairing.noise_low, ratio.pairing.noise_high)
+                    noise = (ratio.pairing.noise_low, ratio.pairing.noise_high)
                 decides = samples.metric == _main_metric(figure)
-                found.append(compare_metric(samples, ratio, floor, self.comparing.margin, decides=decides))
+                found.append(compare_metric(samples, ratio, noise, self.comparing.margin, decides=decides))
         if not any(metric.decides for metric in found):
             main = _main_metric(figure)
             found.insert(0, unread_metric(main, figure.units[main]))

@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import differences
-from pytest_nfvperf.model.measure.compare import LEAST_OF_INSTRUCTIONS, NoiseFloor, Word, compare_metric
+from pytest_nfvperf.model.measure.compare import LEAST_OF_INSTRUCTIONS, Word, compare_metric
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL, why_not_in
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import Relative, Samples
@@ -93,7 +93,7 @@ def test_the_guests_command_line_tells_what_time_is(tmp_path):
 def test_of_instructions_small_differences_are_told(metric, ratio, word):
     samples = Samples(metric, "any", (ratio, ratio))
     relative = Relative(metric, (), ratio, ratio / 1.0001, ratio * 1.0001, 0.98, 0.0002)
-    found = compare_metric(samples, relative, NoiseFloor(0.9999, 1.0001), 0.02, decides=True)
+    found = compare_metric(samples, relative, (0.9999, 1.0001), 0.02, decides=True)
     assert found.word is word
 
 

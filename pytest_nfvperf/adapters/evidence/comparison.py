@@ -30,7 +30,6 @@ from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.compare import (
     ComparisonData,
     ComparisonSettings,
-    NoiseFloor,
     ReadingMethod,
     Side,
     SideFigures,
@@ -168,7 +167,7 @@ def _tests(first: RunEvidence, second: RunEvidence, margin: float) -> Iterator[T
 
 def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigures:
     theirs = {samples.metric: samples for samples in _samples(baseline)}
-    floor = NoiseFloor(1 / (1 + UNPAIRED_FLOOR), 1 + UNPAIRED_FLOOR)
+    noise = (1 / (1 + UNPAIRED_FLOOR), 1 + UNPAIRED_FLOOR)
     both = [samples for samples in _samples(own) if samples.metric in theirs]
     return SideFigures(
         name,
@@ -176,7 +175,7 @@ def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigu
             compare_metric(
                 samples,
                 relative(samples, theirs[samples.metric], (("run", "first"),), _CONFIDENCE),
-                floor,
+                noise,
                 margin,
                 decides=number == 0,
             )

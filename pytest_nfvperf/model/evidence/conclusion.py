@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Self
 
 from pytest_nfvperf.model.display import cut, format_seconds, how_many
@@ -333,7 +334,7 @@ class RunFacts:
     unjudged: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, because it caches tests by their ids
 class RunConclusion:
     """What became of a run.
 
@@ -352,10 +353,10 @@ class RunConclusion:
     advice: str
     tests: tuple[TestConclusion, ...] = ()
     rig: str = ""
-    _by_id: dict[str, TestConclusion] = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_id", {"": _OUTSIDE} | {test.node_id: test for test in self.tests})
+    @cached_property
+    def _by_id(self) -> dict[str, TestConclusion]:
+        return {"": _OUTSIDE} | {test.node_id: test for test in self.tests}
 
     def test(self, node_id: str) -> TestConclusion:
         """KeyError if it was not selected. ``""``: for what was measured outside of any test."""

@@ -232,25 +232,16 @@ class ComparisonData:
 # the margin.
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
-    """The noise floor: how much equal sides differ here.
+Noise = tuple[float | None, float | None]
+"""How much equal sides differ here: the interval of the baseline over itself; None: unbounded."""
 
-    Attributes:
-        low, high: interval of the baseline over itself; None: unbounded.
-        least: differences below it are never reported.
-    """
 
-    low: float | None
-    high: float | None
-    least: float = LEAST_DIFFERENCE
-
-    @property
-    def value(self) -> float | None:
-        """How far from 1 a ratio must be to count; None where nothing bounds the noise."""
-        if self.low is None or self.high is None or self.low <= 0 or math.isinf(self.high):
-            return None
-        return max(self.least, self.high - 1, 1 / self.low - 1)
+def noise_floor(noise: Noise, least: float = LEAST_DIFFERENCE) -> float | None:
+    """How far from 1 a ratio must be to count, ``least`` or more; None where nothing bounds the noise."""
+    low, high = noise
+    if low is None or high is None or low <= 0 or math.isinf(high):
+        return None
+    return max(least, high - 1, 1 / low - 1)
 
 
 def decide(low: float, high: float, ratio: float, better: str, floor: float | None, margin: float) -> Word:
@@ -273,18 +264,17 @@ def decide(low: float, high: float, ratio: float, better: str, floor: float | No
 
 
 def compare_metric(
-    samples: Samples, relative: Relative | None, floor: NoiseFloor, margin: float, *, decides: bool
+    samples: Samples, relative: Relative | None, noise: Noise, margin: float, *, decides: bool
 ) -> MetricComparison:
     """Decide on one metric of a side. ``relative``: its ratio to the baseline, None without one."""
     metric, value = metric_of(samples.metric), samples.median if samples.values else None
     better = metric.better or HIGHER
-    if metric.virtual:
-        floor = replace(floor, least=LEAST_OF_INSTRUCTIONS)
     if relative is None:
         reason = "no reading of both sides has this figure in a block"
         return MetricComparison(samples.metric, samples.unit, better, Word.CANNOT_TELL, reason, decides, value)
     low, high = relative.low, math.inf if relative.high is None else relative.high
-    word = decide(low, high, relative.ratio, better, floor.value, margin)
+    floor = noise_floor(noise, LEAST_OF_INSTRUCTIONS if metric.virtual else LEAST_DIFFERENCE)
+    word = decide(low, high, relative.ratio, better, floor, margin)
     pairing = relative.pairing or Pairing(0, 0)
     return MetricComparison(
         metric=samples.metric,
@@ -299,9 +289,9 @@ def compare_metric(
         low=low or None,
         high=relative.high,
         confidence=relative.confidence,
-        noise_low=floor.low,
-        noise_high=floor.high,
-        noise_floor=floor.value,
+        noise_low=noise[0],
+        noise_high=noise[1],
+        noise_floor=floor,
         smallest_detectable=relative.smallest_detectable,
         blocks=pairing.blocks,
         pairs=pairing.pairs,
@@ -318,18 +308,18 @@ def unread_metric(metric: str, unit: str) -> MetricComparison:
     return MetricComparison(metric, unit, metric_of(metric).better or HIGHER, Word.CANNOT_TELL, reason, decides=True)
 
 
-def _reason(word: Word, relative: Relative, floor: NoiseFloor, margin: float) -> str:
+def _reason(word: Word, relative: Relative, floor: float | None, margin: float) -> str:
     """``ratio 0.865 (0.851 .. 0.899) lies beyond the noise floor of 1.2 %``."""
     ends = f"{relative.low:.3f} .. {'open' if relative.high is None else f'{relative.high:.3f}'}"
     found = f"ratio {relative.ratio:.3f} ({ends})"
     if word is Word.SAME:
         return f"{found} lies within {1 - margin:.3f} .. {1 + margin:.3f}"
     if word is not Word.CANNOT_TELL:
-        return f"{found} excludes 1, and is beyond the noise floor of {floor.value:.1%}"
+        return f"{found} excludes 1, and is beyond the noise floor of {floor:.1%}"
     if relative.why:
         return f"{found}: {relative.why}"
     if relative.low <= 1 and (relative.high is None or relative.high >= 1):
         return f"{found} holds 1, and reaches beyond {1 - margin:.3f} .. {1 + margin:.3f}"
-    if floor.value is None:
+    if floor is None:
         return f"{found}, but nothing bounds what two builds of the baseline differ by"
-    return f"{found} excludes 1, but is within the noise floor of {floor.value:.1%}"
+    return f"{found} excludes 1, but is within the noise floor of {floor:.1%}"
