@@ -384,19 +384,19 @@ def relative(
 
 
 def bounded_ratio(
-    found: SampleEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
+    estimate: SampleEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
 ) -> Relative:
     """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
     reasons = [samples.why, f"baseline: {baseline.why}" if baseline.why else ""]
-    unbounded = math.isinf(found.high) or samples.bound.opens_high or baseline.bound.opens_low
+    unbounded = math.isinf(estimate.high) or samples.bound.opens_high or baseline.bound.opens_low
     return Relative(
         metric=samples.metric,
         baseline=differing,
-        ratio=found.value,
-        low=0.0 if samples.bound.opens_low or baseline.bound.opens_high else found.low,
-        high=None if unbounded else found.high,
-        confidence=found.confidence,
-        smallest_detectable=None if math.isinf(found.smallest_detectable) else found.smallest_detectable,
+        ratio=estimate.value,
+        low=0.0 if samples.bound.opens_low or baseline.bound.opens_high else estimate.low,
+        high=None if unbounded else estimate.high,
+        confidence=estimate.confidence,
+        smallest_detectable=None if math.isinf(estimate.smallest_detectable) else estimate.smallest_detectable,
         why="; ".join(dict.fromkeys(filter(None, reasons))),
         baseline_value=baseline.median,
         baseline_bound=baseline.bound,

@@ -338,19 +338,19 @@ class TrialJudgement:
         elif trial.valid and trial.windows is None:
             own = trial.loss_ratio or 0.0
         least = max(by_rule / trial.offered if trial.offered else 0.0, own)
-        found = LossInterval(lost, offered, least, None)
+        interval = LossInterval(lost, offered, least, None)
         if not self.conclusive:
-            return replace(found, why=LossBound.WHOSE_LOSS)
-        return replace(found, why=LossBound.PARTLY_SEEN) if partly and least < found.most else found
+            return replace(interval, why=LossBound.WHOSE_LOSS)
+        return replace(interval, why=LossBound.PARTLY_SEEN) if partly and least < interval.most else interval
 
     def _loss_of_frames(self, by_rule: int) -> LossInterval:
         """Of a trial of so many frames: all count, whatever the machine did; windows tell whose loss it was."""
         trial, alone = self.trial, self.undisturbed
-        found = LossInterval(trial.lost, trial.offered, trial.loss_ratio or 0.0, None)
+        interval = LossInterval(trial.lost, trial.offered, trial.loss_ratio or 0.0, None)
         if trial.windows is None or trial.lost <= 0:
-            return found
+            return interval
         own = max(0, alone.lost) if alone is not None and alone.refutes else 0
-        return replace(found, least=max(by_rule, own) / trial.offered, why=LossBound.WHOSE_LOSS)
+        return replace(interval, least=max(by_rule, own) / trial.offered, why=LossBound.WHOSE_LOSS)
 
     def loss_of_class(
         self, name: str, by_rule: int, own: int | None = None, *, bounded: bool = False

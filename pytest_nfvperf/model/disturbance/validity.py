@@ -168,11 +168,11 @@ def tester_drop_reasons(counts: DirectionCounts, nics: Mapping[str, NicCounts]) 
     missing were others'.
     """
     tx, rx = counts.direction.tx, counts.direction.rx
-    found = {f"{tx} tx_errors": nics[tx].tx_errors or 0} if tx in nics else {}
+    counters = {f"{tx} tx_errors": nics[tx].tx_errors or 0} if tx in nics else {}
     if rx in nics:
-        found |= {f"{rx} {name}": count for name, count in nics[rx].counted.items() if name != "tx_errors"}
-    lost = [f"{name} {count}" for name, count in found.items() if count > 0]
-    fell = [f"{name} by {-count}" for name, count in found.items() if count < 0]
+        counters |= {f"{rx} {name}": count for name, count in nics[rx].counted.items() if name != "tx_errors"}
+    lost = [f"{name} {count}" for name, count in counters.items() if count > 0]
+    fell = [f"{name} by {-count}" for name, count in counters.items() if count < 0]
     if fell:
         yield InvalidReason(Reason.COUNTER_WENT_BACK, f"the generator's own counters fell: {', '.join(fell)}")
     missing = counts.sent - counts.received
@@ -189,9 +189,9 @@ def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
 
     Engines add reasons that only they know. This check covers all of them, third parties' too.
     """
-    known = {reason.code for reason in result.invalid}
-    reasons = [reason for counts in result.counts for reason in _impossible(counts) if reason.code not in known]
-    if result.windows is None and not result.sustained_load and not known:
+    codes = {reason.code for reason in result.invalid}
+    reasons = [reason for counts in result.counts for reason in _impossible(counts) if reason.code not in codes]
+    if result.windows is None and not result.sustained_load and not codes:
         share = format_ratio(result.offered_share)
         detail = f"{share} of the frames due were offered, limit {format_ratio(1 - POLICY.most_not_offered)}"
         reasons.append(InvalidReason(Reason.UNSENT, detail))
@@ -292,7 +292,7 @@ def _loss_explained(result: TrialResult, waited_ns: int) -> str:
     """
     judgement, goal, ratio = result.judgement, result.spec.give_up_loss, result.judgement.counted.loss_ratio
     witnesses = result.windows.witnesses if result.windows is not None else ()
-    if judgement.windows is not None and all(each.waited_ns for each in witnesses):
+    if judgement.windows is not None and all(witness.waited_ns for witness in witnesses):
         return ""  # windows in which a PMD waited are not judged anyway
     # Our own witnesses use the PMDs' CPUs for some microseconds a window. Rings hold the frames that come meanwhile.
     waited_ns -= sum(witness.took_ns for witness in witnesses)

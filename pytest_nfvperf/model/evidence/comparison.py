@@ -43,11 +43,11 @@ PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_
 
 def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
     """(fact, then, now) for each fact in which two machines differ, by their fingerprints; empty for equal ones."""
-    found = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
-    found.append((TIME, then.get(TIME, WALL), now.get(TIME, WALL)))
+    facts = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
+    facts.append((TIME, then.get(TIME, WALL), now.get(TIME, WALL)))
     earlier, later = _ports(then), _ports(now)
-    found.extend((f"port {port}", earlier.get(port), later.get(port)) for port in sorted({*earlier, *later}))
-    return tuple((name, _shown(was), _shown(is_now)) for name, was, is_now in found if was != is_now)
+    facts.extend((f"port {port}", earlier.get(port), later.get(port)) for port in sorted({*earlier, *later}))
+    return tuple((name, _shown(was), _shown(is_now)) for name, was, is_now in facts if was != is_now)
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
@@ -127,9 +127,9 @@ def words(comparisons: Iterable[ComparisonData]) -> list[str]:
 
 
 def counted(comparisons: Iterable[ComparisonData]) -> dict[str, int]:
-    seen = Counter(words(comparisons))
+    times = Counter(words(comparisons))
     order = [*map(str, (SideState.BROKEN, SideState.UNAVAILABLE, SideState.FAILED)), *map(str, GRAVITY)]
-    return {word: seen[word] for word in order if seen[word]}
+    return {word: times[word] for word in order if times[word]}
 
 
 def side_differences(

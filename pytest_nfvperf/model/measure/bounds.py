@@ -279,10 +279,10 @@ class PlateauPoint:
         return self.apart or self.generator_limited
 
     def figure(self) -> Figure:
-        seen = f"median of {self.windows} undisturbed windows at overload"
+        basis = f"median of {self.windows} undisturbed windows at overload"
         of_it = Figure(
             *("forwarding_rate", self.fps, "pps", self.low_fps, self.high_fps),
-            confidence=seen,
+            confidence=basis,
             evidence=(self.trial_id,),
         )
         if not self.at_least:
@@ -293,11 +293,11 @@ class PlateauPoint:
 
 def plateau_figure(repeats: Sequence[Figure]) -> Figure:
     """The middle of the plateaus of several searches, the lower of two: a lower bound if one of them is."""
-    middle = sorted(repeats, key=lambda each: each.value)[(len(repeats) - 1) // 2]
+    middle = sorted(repeats, key=lambda figure: figure.value)[(len(repeats) - 1) // 2]
     if len(repeats) >= FEWEST_REPEATS:
-        interval = median_interval([each.value for each in repeats])
+        interval = median_interval([figure.value for figure in repeats])
         middle = replace(middle, low=interval.low, high=interval.high, repeats=len(repeats))
-    bound = next((each for each in repeats if each.high is None), None)
+    bound = next((figure for figure in repeats if figure.high is None), None)
     if bound is None:
         return middle
     return replace(middle, low=middle.value, high=None, why=bound.why, detail=bound.detail)
@@ -339,17 +339,17 @@ class TrialLoss:
         return dict.fromkeys(("loss_ratio", "lost_frames"), self.short) if self.short else {}
 
 
-def between(seen: Figure, least: float, whose: str, short: str) -> Iterator[Figure]:
+def between(figure: Figure, least: float, whose: str, short: str) -> Iterator[Figure]:
     """Yield a loss of which only ``least`` is certainly the DUT's, or all if there is no reason why some is not."""
     if short:  # only what was lost at less load belongs to the load
         why = f"{short}; at more load a DUT loses no less"
-        certain = replace(seen, value=least, low=least, high=None, why=(Why.SHORT,), detail=why)
+        certain = replace(figure, value=least, low=least, high=None, why=(Why.SHORT,), detail=why)
         yield from [certain] if least else []
     elif not whose:
-        yield seen
+        yield figure
     else:
-        low = min(least, seen.value) if least else None
-        yield replace(seen, low=low, why=(Why.WHOSE_LOSS,), detail=whose)
+        low = min(least, figure.value) if least else None
+        yield replace(figure, low=low, why=(Why.WHOSE_LOSS,), detail=whose)
 
 
 def class_loss_figures(name: str, loss: ClassLoss, least_lost: int, whose: str, short: str) -> Iterator[Figure]:
@@ -362,8 +362,8 @@ def class_loss_figures(name: str, loss: ClassLoss, least_lost: int, whose: str, 
         proof += f"; the longest run of missing frames was due from {begin:.3f} to {end:.3f} s"
     for metric, unit, factor in (("loss_ratio", "ratio", 1 / loss.offered_frames), ("lost_frames", "frames", 1.0)):
         value = loss.lost_frames * factor
-        seen = exact(metric, value, unit, loss.at, confidence=proof, of_class=name, evidence=(loss.trial_id,))
-        yield from between(seen, least_lost * factor, whose, short)
+        figure = exact(metric, value, unit, loss.at, confidence=proof, of_class=name, evidence=(loss.trial_id,))
+        yield from between(figure, least_lost * factor, whose, short)
 
 
 # Latency and bursts.
@@ -387,14 +387,14 @@ def latency_figures(point: LatencyPoint, of_class: str = "") -> Iterator[Figure]
             yield figure.bounded(Why.FEW, high=True, detail=largest) if few else figure
 
 
-def burst_figures(found: BackToBack, trials: tuple[str, ...], reasons: Reasons) -> Iterator[Figure]:
+def burst_figures(bursts: BackToBack, trials: tuple[str, ...], reasons: Reasons) -> Iterator[Figure]:
     """Yield the longest burst, a lower bound for these reasons, and the buffer that it fills."""
-    repeats = f"mean of {how_many(len(found.burst_frames), 'repeat')}"
-    burst = exact("back_to_back_frames", found.mean_burst_frames, "frames", confidence=repeats, evidence=trials)
+    repeats = f"mean of {how_many(len(bursts.burst_frames), 'repeat')}"
+    burst = exact("back_to_back_frames", bursts.mean_burst_frames, "frames", confidence=repeats, evidence=trials)
     why, detail = _because(reasons)
     yield burst.bounded(*why, high=bool(why), detail=detail)
-    if found.corrected_buffer_s is not None:
-        yield exact("corrected_buffer_s", found.corrected_buffer_s, "s", confidence=repeats, evidence=trials)
+    if bursts.corrected_buffer_s is not None:
+        yield exact("corrected_buffer_s", bursts.corrected_buffer_s, "s", confidence=repeats, evidence=trials)
 
 
 # Cost, queues, flows in hardware, and repeated readings.
@@ -414,10 +414,10 @@ def cost_figures(cost: Cost, goals: Sequence[GoalOutcome] = (), loads: Sequence[
     ):
         if value is not None:
             trial_id = cost.saturated_trial_id if metric == CYCLES and cost.saturated_trial_id else cost.trial_id
-            seen = exact(metric, value, unit, evidence=(trial_id,))
+            figure = exact(metric, value, unit, evidence=(trial_id,))
             if metric == "mpps_per_core" and bound is not None:
-                seen = seen.bounded(*bound.why, high=True, detail=bound.detail)
-            yield seen
+                figure = figure.bounded(*bound.why, high=True, detail=bound.detail)
+            yield figure
 
 
 def cost_missing(cost: Cost | None) -> dict[str, str]:
@@ -453,9 +453,9 @@ def with_offload(outcome: Outcome, share: OffloadShare | None) -> Outcome:
 
 def sample_figure(samples: Samples, relatives: Sequence[Relative] = ()) -> Figure:
     """The median with its interval, or the worst reading."""
-    found = median_interval(samples.values)
-    low, high = (samples.figure, samples.figure) if samples.by_worst else (found.low, found.high)
-    text = f"median of {len(samples.values)}, interval at {format_ratio(found.confidence)}"
+    interval = median_interval(samples.values)
+    low, high = (samples.figure, samples.figure) if samples.by_worst else (interval.low, interval.high)
+    text = f"median of {len(samples.values)}, interval at {format_ratio(interval.confidence)}"
     return Figure(
         samples.metric,
         samples.figure,
@@ -470,17 +470,17 @@ def sample_figure(samples: Samples, relatives: Sequence[Relative] = ()) -> Figur
     )
 
 
-def session_figure(seen: ObservedSessions) -> Figure:
-    elsewhere = f"; {seen.elsewhere} more under overload, which are not judged" if seen.elsewhere else ""
-    rests_on = f"{seen.watched} watched in {how_many(len(seen.trials), 'trial')}{elsewhere}"
-    return exact("session_flaps", float(seen.flaps), "times", confidence=rests_on, evidence=seen.trials)
+def session_figure(sessions: ObservedSessions) -> Figure:
+    elsewhere = f"; {sessions.elsewhere} more under overload, which are not judged" if sessions.elsewhere else ""
+    rests_on = f"{sessions.watched} watched in {how_many(len(sessions.trials), 'trial')}{elsewhere}"
+    return exact("session_flaps", float(sessions.flaps), "times", confidence=rests_on, evidence=sessions.trials)
 
 
 def sampled(outcome: Outcome) -> Outcome:
     """The outcome with the figures of its samples and slopes."""
-    found = [sample_figure(samples, outcome.relatives) for samples in outcome.samples]
-    found += [figure for slope in outcome.slopes for figure in _slope_figures(slope)]
-    return replace(outcome, figures=(*outcome.figures, *found))
+    figures = [sample_figure(samples, outcome.relatives) for samples in outcome.samples]
+    figures += [figure for slope in outcome.slopes for figure in _slope_figures(slope)]
+    return replace(outcome, figures=(*outcome.figures, *figures))
 
 
 def _slope_figures(slope: Slope) -> Iterator[Figure]:
@@ -489,8 +489,8 @@ def _slope_figures(slope: Slope) -> Iterator[Figure]:
         (slope.unit, slope.value, slope.low, slope.high),
         ("ratio", slope.share, slope.share_low, slope.share_high),
     ):
-        seen = Figure(f"{slope.metric}_slope", value, unit, low, high, confidence=confidence)
-        yield seen.bounded(Why.RIG, low=True, high=True, detail=slope.why) if slope.why else seen
+        figure = Figure(f"{slope.metric}_slope", value, unit, low, high, confidence=confidence)
+        yield figure.bounded(Why.RIG, low=True, high=True, detail=slope.why) if slope.why else figure
 
 
 # Soaks. The losses of one that ended early are a lower bound. If the rig disturbed too many intervals of a whole soak,
@@ -516,8 +516,8 @@ def soak_figures(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Figure]
     for drift in soak.drifts:
         if _is_conclusive(soak, drift):
             trend = f"Theil-Sen over {drift.points} points, Mann-Kendall p {drift.p_value:.2g}, interval at 95 %"
-            seen = exact(drift.metric, drift.value, drift.unit, confidence=trend, evidence=evidence)
-            yield replace(seen, low=drift.low, high=drift.high)
+            figure = exact(drift.metric, drift.value, drift.unit, confidence=trend, evidence=evidence)
+            yield replace(figure, low=drift.low, high=drift.high)
 
 
 def soak_missing(soak: Soak) -> dict[str, str]:
@@ -555,17 +555,17 @@ def _soak_losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Figure]:
         ("lost_frames", float(soak.lost), float(all_lost), "frames"),
         ("loss_ratio", ratio, all_lost / all_offered, "ratio"),
     ):
-        seen = exact(metric, value, unit, load_in_fps(soak.load_fps), confidence=proof, evidence=evidence)
+        figure = exact(metric, value, unit, load_in_fps(soak.load_fps), confidence=proof, evidence=evidence)
         if soak.why_partial and soak.is_whole:
             ends = sorted((value, most))
-            yield replace(seen, low=ends[0], high=ends[1], why=(Why.WHOSE_LOSS,), detail=soak.why_partial)
+            yield replace(figure, low=ends[0], high=ends[1], why=(Why.WHOSE_LOSS,), detail=soak.why_partial)
         else:
-            yield _if_partial(seen, soak)
+            yield _if_partial(figure, soak)
 
 
-def _if_partial(seen: Figure, soak: Soak) -> Figure:
+def _if_partial(figure: Figure, soak: Soak) -> Figure:
     """Make it a lower bound if the soak cannot be judged over its whole time."""
-    return seen.bounded(Why.ENDED_EARLY, high=True, detail=soak.why_partial) if soak.why_partial else seen
+    return figure.bounded(Why.ENDED_EARLY, high=True, detail=soak.why_partial) if soak.why_partial else figure
 
 
 # What is common to all figures of an outcome.

@@ -32,13 +32,13 @@ def shares_cpus(labels: Mapping[str, str]) -> bool:
     return labels.get(LABEL) in (SHARED, SHORT_TURNS)
 
 
-def as_bound(seen: Figure) -> Figure:
+def as_bound(figure: Figure) -> Figure:
     """Make a rate a lower bound, and a cost or loss an upper one. Ratios to subjects that share alike stay."""
-    metric = metric_of(seen.metric)
+    metric = metric_of(figure.metric)
     if not metric.slowed:
-        return seen
+        return figure
     low, high = metric.better == LOWER, metric.better == HIGHER
-    return seen.bounded(Why.SHARED_CPUS, low=low, high=high, detail=str(Why.SHARED_CPUS))
+    return figure.bounded(Why.SHARED_CPUS, low=low, high=high, detail=str(Why.SHARED_CPUS))
 
 
 class CpuRole(StrEnum):

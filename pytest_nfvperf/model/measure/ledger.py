@@ -155,12 +155,12 @@ class FramePath:
         lacking = [max(0, hop.unexplained) for hop in self.hops]
         ended = [0] * len(self.hops)
         on_their_way = 0
-        for at in range(len(self.hops)):
-            ended[at] = min(on_their_way, lacking[at])
-            on_their_way += joined[at] - ended[at]
-        for at in reversed(range(len(self.hops))):
-            more = min(on_their_way, lacking[at] - ended[at])
-            ended[at] += more
+        for number in range(len(self.hops)):
+            ended[number] = min(on_their_way, lacking[number])
+            on_their_way += joined[number] - ended[number]
+        for number in reversed(range(len(self.hops))):
+            more = min(on_their_way, lacking[number] - ended[number])
+            ended[number] += more
             on_their_way -= more
         return tuple(zip(joined, ended, strict=True))
 
@@ -236,8 +236,8 @@ class Ledger:
     @property
     def ends(self) -> list[tuple[str, int, int, int]]:
         """Of each direction: frames offered, those that the DUT's last port sent, and those that the generator got."""
-        whole = (each for each in self.paths if len(each.hops) > 1 and each.hops[-1].kind is HopKind.GENERATOR)
-        return [(each.direction, each.offered, each.hops[-1].entered, each.received) for each in whole]
+        whole = (path for path in self.paths if len(path.hops) > 1 and path.hops[-1].kind is HopKind.GENERATOR)
+        return [(path.direction, path.offered, path.hops[-1].entered, path.received) for path in whole]
 
     @property
     def foreign(self) -> int:
@@ -285,9 +285,9 @@ def ledger_of(
 def with_classes(ledger: Ledger, result: TrialResult) -> Ledger:
     """Add what each class of the trial's mix offered and received."""
     frames = (
-        ClassFrames(each.name, str(count.direction), count.offered, count.received)
-        for each in result.classes
-        for count in each.counts
+        ClassFrames(class_counts.name, str(count.direction), count.offered, count.received)
+        for class_counts in result.classes
+        for count in class_counts.counts
     )
     return replace(ledger, classes=tuple(frames))
 
@@ -295,8 +295,8 @@ def with_classes(ledger: Ledger, result: TrialResult) -> Ledger:
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:
     """Deltas of all sources, and their sums over nodes. Snapshots are paired by source."""
     later = {snapshot.source: snapshot for snapshot in after}
-    found = [delta for early in before if early.source in later for delta in deltas(early, later[early.source])]
-    return (*found, *sums(found, nodes_of(before)))
+    changes = [delta for early in before if early.source in later for delta in deltas(early, later[early.source])]
+    return (*changes, *sums(changes, nodes_of(before)))
 
 
 def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelta, ...]:
@@ -334,11 +334,11 @@ def ledger_text(ledger: Ledger) -> str:
 
 def class_rows(classes: Sequence[ClassFrames]) -> list[str]:
     """``  voice  p0 -> p1: 1,000 offered, 900 received, 100 lost``, a row for each class and direction."""
-    name = max(len(each.name) for each in classes)
+    name = max(len(frames.name) for frames in classes)
     return [
-        f"  {each.name:<{name}}  {each.direction.replace('->', ' -> ')}: {each.offered:,} offered, "
-        f"{each.received:,} received, {each.lost:,} lost"
-        for each in classes
+        f"  {frames.name:<{name}}  {frames.direction.replace('->', ' -> ')}: {frames.offered:,} offered, "
+        f"{frames.received:,} received, {frames.lost:,} lost"
+        for frames in classes
     ]
 
 
@@ -422,7 +422,7 @@ def nodes_of(snapshots: Sequence[CounterSnapshot]) -> list[str]:
 
 def of_node(moved: Mapping[str, int], node: str, nodes: Sequence[str]) -> dict[str, int]:
     """Changes of one node's counters, without the node in their names; all ports' counters are among them."""
-    prefixes = tuple(f"{each}." for each in nodes)
+    prefixes = tuple(f"{other}." for other in nodes)
     common = {name: delta for name, delta in moved.items() if not name.startswith(prefixes)}
     own = {name: delta for name, delta in moved.items() if name.startswith(f"{node}.")}
     return common | {name.removeprefix(f"{node}."): delta for name, delta in own.items()}
@@ -515,11 +515,11 @@ def attribute(
     for reason, frames in pool.items():
         shares = spread(frames, lacking)
         several = sum(1 for lack in lacking if lack) > 1
-        for at, share in enumerate(shares):
+        for number, share in enumerate(shares):
             if share:
                 detail = "; ".join(filter(None, [(details or {}).get(reason, ""), _SHARED if several else ""]))
-                losses[at].append(Loss(reason, share, detail))
-                lacking[at] -= share
+                losses[number].append(Loss(reason, share, detail))
+                lacking[number] -= share
         if frames > sum(shares):
             left[reason] = frames - sum(shares)
     added = iter(losses)
@@ -536,7 +536,7 @@ def spread(frames: int, lacking: Sequence[int]) -> list[int]:
     if frames >= wanted:
         return list(lacking)
     shares = [frames * lack // wanted for lack in lacking]
-    by_remainder = sorted(range(len(lacking)), key=lambda at: -(frames * lacking[at] % wanted))
-    for at in by_remainder[: frames - sum(shares)]:
-        shares[at] += 1
+    by_remainder = sorted(range(len(lacking)), key=lambda number: -(frames * lacking[number] % wanted))
+    for number in by_remainder[: frames - sum(shares)]:
+        shares[number] += 1
     return shares

@@ -206,8 +206,8 @@ def estimate_bisection_s(profile: Profile, repeats: int = 0) -> float:
     That is one down to the minimum load, where each trial loses. ``repeats``: of each lossy trial.
     """
     trials = math.ceil(math.log2(1 / (profile.relative_width * MINIMUM_SHARE)))
-    each = profile.rfc2544_trial_s + profile.rfc2544_residual_s + TRIAL_OVERHEAD_S
-    return profile.warmup_s + trials * (1 + repeats) * each
+    trial_s = profile.rfc2544_trial_s + profile.rfc2544_residual_s + TRIAL_OVERHEAD_S
+    return profile.warmup_s + trials * (1 + repeats) * trial_s
 
 
 def after_search_s(profile: Profile, goals: int = 2, *, latency: bool = False) -> float:
@@ -226,5 +226,5 @@ def estimate_search_s(profile: Profile, goals: Sequence[Goal]) -> float:
     if not goals:
         return 0.0
     trial_s = max(goal.final_trial_s for goal in goals)
-    each = trial_s + profile.search_residual_s + TRIAL_OVERHEAD_S
-    return profile.warmup_s + estimate_search_trials(goals) * each
+    each_s = trial_s + profile.search_residual_s + TRIAL_OVERHEAD_S
+    return profile.warmup_s + estimate_search_trials(goals) * each_s

@@ -155,53 +155,53 @@ class _Requirement:
             subject=((CLASS, self.of_class),) if self.of_class else (),
         )
 
-    def verdict(self, found: Figure, figure: Figure, baseline: Figure | None = None) -> Verdict:
+    def verdict(self, observed: Figure, figure: Figure, baseline: Figure | None = None) -> Verdict:
         judgement = _compare(figure, self.limit)
         return replace(
-            self.inconclusive(_reason(judgement, figure, self.limit, found, baseline), found),
+            self.inconclusive(_reason(judgement, figure, self.limit, observed, baseline), observed),
             judgement=judgement,
             observed=figure.value,
             margin=_margin(figure, self.limit, judgement),
-            evidence=found.evidence + (baseline.evidence if baseline else ()),
+            evidence=observed.evidence + (baseline.evidence if baseline else ()),
         )
 
 
 def _judge_one(asked: _Requirement, observed: Sequence[Figure], why: Mapping[str, str]) -> Verdict:
     metric, limit = asked.metric, asked.limit
-    found = _find(metric, limit, observed)
-    if limit.cores is not None and not isinstance(found, str):
-        found = within(found, limit.cores)  # what it says about a budget of so many cores
-    if limit.flows and not isinstance(found, str):
-        found = of_expected_flows(found, limit.flows)
-    if isinstance(found, str):
-        return asked.inconclusive(why.get(metric, found))
-    if not math.isfinite(found.value):
-        return asked.inconclusive(f"{metric} is {found.value}: not a figure", found)
-    if found.repeats < limit.repeats:
-        times = "once" if found.repeats == 1 else f"{found.repeats} times"
+    figure = _find(metric, limit, observed)
+    if limit.cores is not None and not isinstance(figure, str):
+        figure = within(figure, limit.cores)  # what it says about a budget of so many cores
+    if limit.flows and not isinstance(figure, str):
+        figure = of_expected_flows(figure, limit.flows)
+    if isinstance(figure, str):
+        return asked.inconclusive(why.get(metric, figure))
+    if not math.isfinite(figure.value):
+        return asked.inconclusive(f"{metric} is {figure.value}: not a figure", figure)
+    if figure.repeats < limit.repeats:
+        times = "once" if figure.repeats == 1 else f"{figure.repeats} times"
         needed = f"the SLA asks for {limit.repeats} repeats, and it was measured {times}"
-        return asked.inconclusive(f"{needed}: --nfv-repeat {limit.repeats}", found)
+        return asked.inconclusive(f"{needed}: --nfv-repeat {limit.repeats}", figure)
     if limit.of_baseline:
-        return _judge_baseline(asked, found)
+        return _judge_baseline(asked, figure)
     if limit.relative_to is None:
-        return asked.verdict(found, found)
-    return _judge_relation(asked, found)
+        return asked.verdict(figure, figure)
+    return _judge_relation(asked, figure)
 
 
-def _judge_baseline(asked: _Requirement, found: Figure) -> Verdict:
+def _judge_baseline(asked: _Requirement, figure: Figure) -> Verdict:
     """Compare with an earlier run. The runs share no pairs, so their intervals are divided."""
     if asked.baseline is None:
-        return asked.inconclusive(NOT_GIVEN, found)
+        return asked.inconclusive(NOT_GIVEN, figure)
     then = asked.baseline.figures(asked.subject)
     if isinstance(then, str):
-        return asked.inconclusive(then, found)
-    verdict = _over(replace(asked, limit=replace(asked.limit, at=found.at)), found, asked.baseline.name, then)
+        return asked.inconclusive(then, figure)
+    verdict = _over(replace(asked, limit=replace(asked.limit, at=figure.at)), figure, asked.baseline.name, then)
     when = f"against the run of {asked.baseline.when}; how much a figure moves from run to run is not in its interval"
     return replace(
         verdict,
         requirement=requirement_text(asked.metric, asked.limit, asked.of_class),
-        confidence="; ".join(filter(None, (found.confidence, when))),
-        evidence=found.evidence,  # the other run's trials have the same names
+        confidence="; ".join(filter(None, (figure.confidence, when))),
+        evidence=figure.evidence,  # the other run's trials have the same names
     )
 
 
@@ -241,27 +241,27 @@ def _judge_relation(asked: _Requirement, figure: Figure) -> Verdict:
     return _over(asked, figure, f"baseline {baseline}", theirs, differing.get(CLASS))
 
 
-def _verdict_on_ratio(asked: _Requirement, found: Figure, ratio: Relative) -> Verdict:
+def _verdict_on_ratio(asked: _Requirement, observed: Figure, ratio: Relative) -> Verdict:
     figure = Figure(asked.metric, ratio.ratio, "ratio", ratio.low, ratio.high, detail=ratio.why)
-    verdict = asked.verdict(found, figure)
+    verdict = asked.verdict(observed, figure)
     other = None
     if ratio.baseline_value is not None and ratio.why:
-        other = exact(asked.metric, ratio.baseline_value, found.unit)
+        other = exact(asked.metric, ratio.baseline_value, observed.unit)
         other = other.bounded(low=ratio.baseline_bound is Bound.AT_MOST, high=ratio.baseline_bound is Bound.AT_LEAST)
-    reason = _reason(verdict.judgement, figure, asked.limit, found, other)
-    return replace(verdict, reason=reason, confidence=_ratio_confidence(ratio, found))
+    reason = _reason(verdict.judgement, figure, asked.limit, observed, other)
+    return replace(verdict, reason=reason, confidence=_ratio_confidence(ratio, observed))
 
 
-def _bounded_text(seen: Figure) -> str:
+def _bounded_text(figure: Figure) -> str:
     """``at least 6.02 Mpps``."""
-    mark = "" if seen.bound is Bound.BETWEEN else f"{seen.bound} "
-    return mark.lstrip() + format_value(seen.value, seen.unit)
+    mark = "" if figure.bound is Bound.BETWEEN else f"{figure.bound} "
+    return mark.lstrip() + format_value(figure.value, figure.unit)
 
 
-def _ratio_confidence(ratio: Relative, found: Figure) -> str:
+def _ratio_confidence(ratio: Relative, observed: Figure) -> str:
     """What the ratio rests on. With pairs also the baseline compared with itself, and the readings dropped."""
     pairing = ratio.pairing
-    text = f"{how_many(len(found.evidence), 'reading')} in interleaved rounds"
+    text = f"{how_many(len(observed.evidence), 'reading')} in interleaved rounds"
     if pairing is not None:
         text = f"{how_many(pairing.pairs, 'pair')} in {how_many(pairing.blocks, 'block')} of fresh builds"
     text += f", interval at {format_ratio(ratio.confidence)}"
@@ -278,30 +278,30 @@ def _ratio_confidence(ratio: Relative, found: Figure) -> str:
 
 def _find(metric: str, limit: Limit, observed: Sequence[Figure]) -> Figure | str:
     """The one figure that the limit is about, or why there is none."""
-    named = [seen for seen in observed if seen.metric == metric]
+    named = [figure for figure in observed if figure.metric == metric]
     if not named:
-        names = {seen.metric for seen in observed if metric_of(seen.metric).default_limit is None}
+        names = {figure.metric for figure in observed if metric_of(figure.metric).default_limit is None}
         measured = ", ".join(sorted(names)) or "nothing"
         ask = ": ask for it, search.ndr_pdr(..., latency=True)" if metric.startswith("latency_") else ""
         return f"{metric} {NOT_MEASURED}{ask} (it measured {measured})"
-    fitting = [seen for seen in named if seen.unit == (named[0].unit if limit.is_share else limit.unit)]
+    fitting = [figure for figure in named if figure.unit == (named[0].unit if limit.is_share else limit.unit)]
     if not fitting:
         unit = "line rate" if limit.unit == "line_ratio" else limit.unit
         return f"{metric} has no figure in {unit}: " + (
             "the ports have no line rate" if limit.unit == "line_ratio" else f"it is in {named[0].unit}"
         )
     if limit.at is not None:
-        at_load = [seen for seen in fitting if same_load(seen.at, limit.at)]
+        at_load = [figure for figure in fitting if same_load(figure.at, limit.at)]
         if not at_load:
             return f"{metric} was not measured at {show_load(limit.at)} (but at {_loads(fitting)})"
         return at_load[0]
-    if len({seen.at for seen in fitting}) > 1:
+    if len({figure.at for figure in fitting}) > 1:
         return f"{metric} was measured at several loads ({_loads(fitting)}): the SLA must say at which"
     return fitting[0]
 
 
 def _loads(observed: Sequence[Figure]) -> str:
-    return ", ".join(dict.fromkeys(show_load(seen.at) if seen.at else "no named load" for seen in observed))
+    return ", ".join(dict.fromkeys(show_load(figure.at) if figure.at else "no named load" for figure in observed))
 
 
 def _compare(figure: Figure, limit: Limit) -> Judgement:
@@ -332,20 +332,20 @@ def _margin(figure: Figure, limit: Limit, judgement: Judgement) -> float | None:
     return margin if limit.operator in {">", ">="} else -margin
 
 
-def _reason(judgement: Judgement, figure: Figure, limit: Limit, found: Figure, baseline: Figure | None) -> str:
+def _reason(judgement: Judgement, figure: Figure, limit: Limit, observed: Figure, baseline: Figure | None) -> str:
     shown = format_against(figure.value, limit.value, limit.unit)
     low, high = figure.interval
     if low != high:
         shown = _interval_words(figure, shown, limit)
     if baseline is not None:
-        shown += f" ({_bounded_text(found)} against {_bounded_text(baseline)})"
+        shown += f" ({_bounded_text(observed)} against {_bounded_text(baseline)})"
     if figure.detail and low != high:
         shown += f": {figure.detail}"
     if judgement is Judgement.INCONCLUSIVE and low != high:
         bound = f"{limit.operator} {format_against(limit.value, figure.value, limit.unit)}"
         says = "says nothing about" if _one_ended(figure) else "the interval neither shows nor refutes"
         shown += f"; {says} {bound}"
-        if baseline is not None and None in (found.high, baseline.high):
+        if baseline is not None and None in (observed.high, baseline.high):
             shown += f"; {FASTER_GENERATOR}"
     return shown
 

@@ -207,15 +207,15 @@ def of_expected_flows(figure: Figure, expected: Sequence[str]) -> Figure | str:
     return replace(figure, value=share, low=share, high=share, confidence=confidence)
 
 
-def within(seen: Figure, budget: int) -> Figure | str:
+def within(figure: Figure, budget: int) -> Figure | str:
     """The figure as a bound of what the datapath does on ``budget`` cores, or why it is none."""
-    if not seen.cores:
+    if not figure.cores:
         return f"how many cores the datapath had is not known, and the SLA is about {budget_text(budget)}"
-    if seen.cores == budget:
-        return seen
-    lower = seen.cores < budget
-    why = f"on {budget_text(seen.cores)}, and the SLA is about {budget_text(budget)}"
-    return seen.bounded(Why.OTHER_CORES, low=not lower, high=lower, detail=why)
+    if figure.cores == budget:
+        return figure
+    lower = figure.cores < budget
+    why = f"on {budget_text(figure.cores)}, and the SLA is about {budget_text(budget)}"
+    return figure.bounded(Why.OTHER_CORES, low=not lower, high=lower, detail=why)
 
 
 # Requirements that can never be judged, whatever the DUT does. They are reported before the measurement, and only if

@@ -113,13 +113,13 @@ def worth_trying(places: Iterable[Cpu], generator: Collection[int], taken: Colle
 def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:
     """Each of these pairs with the nearest of those tried, if that is nearer by a band's factor; each is given once."""
     left = sorted(tried, key=lambda pair: (pair.round_trip_ns, pair.other))
-    found: list[Choice] = []
+    choices: list[Choice] = []
     for pair in apart:
         better = left[0] if left and left[0].round_trip_ns * APART <= pair.round_trip_ns else None
         if better is not None:
             left.pop(0)
-        found.append((pair, better))
-    return tuple(found)
+        choices.append((pair, better))
+    return tuple(choices)
 
 
 def describe_distances(found: Sequence[CpuPair]) -> str:

@@ -190,15 +190,15 @@ def _update_internet(
     frame: bytearray, begin: bytes, checksum: Checksum, program: FrameProgram, signature: int, signature_bytes: int
 ) -> None:
     """RFC 1624: the new checksum from the old one and from what differs. Zero and 0xffff are one number in its sum."""
-    changed = {at for index in checksum.fields for at in _bytes_of(program.fields[index])}
+    changed = {offset for index in checksum.fields for offset in _bytes_of(program.fields[index])}
     for index in checksum.checksums:
         inner = program.checksums[index]
         changed.update(range(inner.offset, inner.offset + (4 if inner.kind == "crc32c" else 2)))
     if checksum.signature:
         changed.update(range(signature, signature + signature_bytes))
     total = 0xFFFF - int.from_bytes(begin[checksum.offset : checksum.offset + 2], "big")
-    for at in changed:
-        total += (frame[at] - begin[at]) << (0 if (at - checksum.start) % 2 else 8)
+    for offset in changed:
+        total += (frame[offset] - begin[offset]) << (0 if (offset - checksum.start) % 2 else 8)
     stored = 0xFFFF - (total % 0xFFFF or 0xFFFF)
     if stored == 0 and checksum.never_zero:
         stored = 0xFFFF

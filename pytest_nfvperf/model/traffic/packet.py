@@ -379,9 +379,9 @@ def _program_of(frames: tuple[bytes, ...], macs: tuple[str, str], reverse: bool)
 
 def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes, SignablePlace]:
     """The frame in one direction. Addresses and ports that change sides leave every checksum as it is."""
-    found, made = walk(frame), bytearray(frame)
+    walked, made = walk(frame), bytearray(frame)
     if reverse:
-        for kind, source, destination, size, _ in found.pairs:
+        for kind, source, destination, size, _ in walked.pairs:
             if _is_group(kind, frame[destination : destination + size]):
                 continue  # which can be nobody's source
             made[source : source + size], made[destination : destination + size] = (
@@ -393,7 +393,7 @@ def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes
         made[6:12] = source_mac
         if not made[0] & 1:  # multicast and broadcast stay
             made[:6] = destination_mac
-    place = place_of(found, len(frame))
+    place = place_of(walked, len(frame))
     if isinstance(place, str):
         raise AssertionError(f"a frame that cannot be signed: {place}")
     return bytes(made), place
@@ -430,15 +430,15 @@ def captured_frames(
     frames, left_out, headers, sizes, deepest = list[bytes](), Counter[str](), Counter[str](), Counter[int](), 0
     for data in read_capture(path):
         padded = data.ljust(LEAST_FRAME_SIZE - FCS_BYTES, b"\0")
-        found = walk(padded)
-        place = place_of(found, len(padded))
+        walked = walk(padded)
+        place = place_of(walked, len(padded))
         if isinstance(place, str):
             left_out[place] += 1
             continue
-        headers[" / ".join(found.layers)] += 1
+        headers[" / ".join(walked.layers)] += 1
         sizes[len(padded) + FCS_BYTES] += 1
         deepest = max(deepest, place.signature)
-        frames.append(_prepared(padded, found, place, new.of if new else None, everything=checksums == "right"))
+        frames.append(_prepared(padded, walked, place, new.of if new else None, everything=checksums == "right"))
     if not frames:
         raise ConfigError(
             f"has no frame that can be signed, and unsigned ones cannot be counted: {_listed(left_out.most_common())}",

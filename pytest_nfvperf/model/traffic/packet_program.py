@@ -130,12 +130,12 @@ def compile_program(
     if settings.combinations >= 1 << 63:
         text = " / ".join(map(name_of, layers))
         raise ArgumentError(f"the fields of {text} have {settings.combinations:_} combinations: use fewer values")
-    if (random := sum(each.count for each in settings.vary if each.order == "random")) > MOST_RANDOM:
+    if (random := sum(vary.count for vary in settings.vary if vary.order == "random")) > MOST_RANDOM:
         raise ArgumentError(
             f"{random:_} values are in random order, of all fields together; at most {MOST_RANDOM:_} can be: "
             "use fewer, or order='up'"
         )
-    if any(each.first is not None for each in settings.vary):
+    if any(vary.first is not None for vary in settings.vary):
         layers = _Layout(completed(layers, macs)).with_firsts(settings.vary, layers)
     sides = [_swapped(layers, index) if reverse else {} for index in range(len(layers))]
     return _Compiler(settings, completed(layers, macs, reverse=reverse), sides).program(sizes, order)
@@ -460,7 +460,7 @@ class _Compiler(_Layout):
         if len(frame) != len(self.base):
             raise ArgumentError(f"{name} cannot vary: frames get another length with it")
         differing = _differing(self.base, frame)
-        changed = [at for at in differing if at not in self.sum_bytes]
+        changed = [offset for offset in differing if offset not in self.sum_bytes]
         if not changed:
             raise ArgumentError(f"{name} cannot vary: the frame does not have it, or scapy computes it")
         difference = self.base[changed[0]] ^ frame[changed[0]]
@@ -514,7 +514,7 @@ class _Compiler(_Layout):
 
     def _padding(self, signature: bytes, size: int) -> bytes:
         behind = self.signature + len(signature)
-        return signature + bytes(at % 256 for at in range(behind, size - FCS_BYTES))
+        return signature + bytes(offset % 256 for offset in range(behind, size - FCS_BYTES))
 
     def _check_overlaps(self, located: Sequence[_Located]) -> None:
         for index, one in enumerate(located):
@@ -584,9 +584,9 @@ class _Compiler(_Layout):
         return start, (*self.starts, self.signature)[place[0] + 1]
 
     @staticmethod
-    def _follows(checksum: _Bits, covered: range, found: _Located) -> bool:
+    def _follows(checksum: _Bits, covered: range, field: _Located) -> bool:
         """A field in front of what a checksum is over can be of its pseudo-header."""
-        return found.bits.last in covered or (found.bits.last < covered.start and checksum.last in found.followers)
+        return field.bits.last in covered or (field.bits.last < covered.start and checksum.last in field.followers)
 
     def _compared_from(self) -> int:
         """The innermost IP header, or what is behind Ethernet and its tags."""

@@ -374,9 +374,9 @@ class Traffic:
         frames = self.packet.frames if isinstance(self.packet, CapturedFrames) else ()
         tags = [frame[12:16] for frame in frames or (bytes.fromhex(shown),)]
         vlans = {int.from_bytes(tag[2:], "big") & 0xFFF if tag[:2] in _TAG_TYPES else 0 for tag in tags}
-        for each in self.vary:
-            if self.is_tagged and each.field == f"{self.packet.layers[1]}.vlan":
-                vlans = {first + each.step * number for first in vlans for number in range(each.count)}
+        for vary in self.vary:
+            if self.is_tagged and vary.field == f"{self.packet.layers[1]}.vlan":
+                vlans = {first + vary.step * number for first in vlans for number in range(vary.count)}
         return tuple(sorted(vlans))
 
     @property

@@ -229,7 +229,7 @@ def least_offered_share(counts: Iterable[DirectionCounts]) -> float:
 
     One frame may always be missing: of a class of few frames it would be a large share.
     """
-    return min((min(1.0, (each.offered + 1) / each.intended) for each in counts if each.intended), default=0.0)
+    return min((min(1.0, (count.offered + 1) / count.intended) for count in counts if count.intended), default=0.0)
 
 
 _ADDED = ("intended", "sent", "refused", "skipped", "received", "sent_bytes", "received_bytes")
@@ -245,24 +245,24 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
     """A direction's counts, from those of its classes; ``arrivals`` are those of the class with the longest outage."""
     if len(counts) == 1:
         return counts[0]
-    arrivals = [each.arrivals for each in counts if each.arrivals is not None]
-    worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
-    elsewhere = sum((Counter(dict(each.elsewhere or ())) for each in counts), Counter[str]())
+    arrivals = [count.arrivals for count in counts if count.arrivals is not None]
+    worst = max(arrivals, key=lambda count: count.outage_ns, default=None)
+    elsewhere = sum((Counter(dict(count.elsewhere or ())) for count in counts), Counter[str]())
     return replace(
         counts[0],
-        **{name: sum(getattr(each, name) for each in counts) for name in _ADDED},
-        duplicated=_total([each.duplicated for each in counts]),
-        out_of_order=_total([each.out_of_order for each in counts]),
-        corrupted=_total([each.corrupted for each in counts]),
-        elsewhere=None if any(each.elsewhere is None for each in counts) else tuple(sorted(elsewhere.items())),
-        elapsed_ns=max(each.elapsed_ns for each in counts),
-        latency=Histogram.merged(each.latency for each in counts if each.latency is not None),
-        latency_raw=Histogram.merged(each.latency_raw for each in counts if each.latency_raw is not None),
+        **{name: sum(getattr(count, name) for count in counts) for name in _ADDED},
+        duplicated=_total([count.duplicated for count in counts]),
+        out_of_order=_total([count.out_of_order for count in counts]),
+        corrupted=_total([count.corrupted for count in counts]),
+        elsewhere=None if any(count.elsewhere is None for count in counts) else tuple(sorted(elsewhere.items())),
+        elapsed_ns=max(count.elapsed_ns for count in counts),
+        latency=Histogram.merged(count.latency for count in counts if count.latency is not None),
+        latency_raw=Histogram.merged(count.latency_raw for count in counts if count.latency_raw is not None),
         arrivals=worst
         and replace(
             worst,
-            first_ns=min(each.first_ns for each in arrivals),
-            last_ns=max(each.last_ns for each in arrivals),
+            first_ns=min(count.first_ns for count in arrivals),
+            last_ns=max(count.last_ns for count in arrivals),
         ),
     )
 
@@ -329,8 +329,8 @@ class NicCounts:
     @property
     def counted(self) -> dict[str, int]:
         """The counters that it has, by name."""
-        found = {name: getattr(self, name) for name in ("rx_missed", "rx_errors", "tx_errors", "rx_nombuf")}
-        return {name: count for name, count in found.items() if count is not None}
+        counters = {name: getattr(self, name) for name in ("rx_missed", "rx_errors", "tx_errors", "rx_nombuf")}
+        return {name: count for name, count in counters.items() if count is not None}
 
     @property
     def lost_on_receive(self) -> int:
