@@ -40,7 +40,7 @@ class RecordedFrames:
     """A frame source as evidence keeps it: to be shown, not to be sent.
 
     Attributes:
-        label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of ``FrameSource``.
+        label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of FrameSource.
         command: the packet as scapy writes it; "" for another source.
         frame: one frame without FCS, as hex: of the smallest size sent, up to the signature, which is zeros.
     """
