@@ -143,7 +143,8 @@ def number_of(frame: bytes, signature: int) -> int:
 def test_each_frame_of_fifty_stacks_is_what_the_program_says(files: Files) -> None:
     """Byte for byte, as the model builds it, which scapy's own building is held to (tests/unit)."""
     for name, (packet, given_fields) in STACKS.items():
-        vary = [replace(field, count=min(field.count, 1 << 20)) for field in given_fields]  # the engine has a table
+        # the engine has a table
+        vary = tuple(replace(field, count=min(field.count, 1 << 20)) for field in given_fields)
         stack = PacketStack.of(packet, PacketSettings(vary))
         least = stack.least_frame_size
         made = stack.program(
