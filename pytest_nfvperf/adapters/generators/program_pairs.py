@@ -31,7 +31,7 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
-from pytest_nfvperf.ports.generator import StreamEnd
+from pytest_nfvperf.ports.generator import StreamEnd, Watch
 
 _VERSION_DEADLINE_S = 5.0
 _LOOK_S = 0.1
@@ -350,7 +350,7 @@ _ARRIVAL_S = 0.1
 
 @contextmanager
 def watch_datagrams(client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
-    """A ports.streams.WatchPath."""
+    """A ports.generator.WatchPath."""
     with _datagram_socket(server) as receiver, _datagram_socket(client) as sender:
         receiver.settimeout(_ARRIVAL_S)
         with _explained(client, address := receiver.getsockname()):
@@ -367,7 +367,7 @@ def watch_datagrams(client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
                 thread.join()
 
 
-class _Watch:
+class _Watch(Watch):
     """The work of the two threads, and when datagrams arrived."""
 
     interval_ns = _INTERVAL_NS
