@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence import hdr
@@ -41,18 +41,18 @@ class _Anew:
         self._rig = rig
         self._deployed = deployed
 
-    def check(self, topology: Topology, dut: Dut) -> None:
+    def refuse_lacking(self, topology: Topology, dut: Dut) -> None:
         """Nothing is skipped in a benchmark."""
 
-    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:  # noqa: ARG002 - no records here
+    def redeploy(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:  # noqa: ARG002 - no records here
         self._rig.remove_topology()
         return self._live(self._rig, topology, dut)
 
-    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> SideBySide | None:
         """All of them at once, as a test run has them."""
         if not SideBySide.possible(self._rig, subjects):
             return None
-        return closing(SideBySide(self._rig, self._live))
+        return SideBySide(self._rig, self._live)
 
     def _live(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
         live = rig.live(topology, QUICK.invalid_trial_budget, dut)

@@ -62,13 +62,13 @@ class Bench:
         self.order: list[int] = []
         self.quiet: list[bool] = []
 
-    def check(self, topology, dut):
+    def refuse_lacking(self, topology, dut):
         """All can be measured."""
 
     def side_by_side(self, subjects):
         """One DUT: each reading is built for."""
 
-    def __call__(self, topology, dut, *, quiet):
+    def redeploy(self, topology, dut, *, quiet):
         assert dut == TESTBED_DUT
         self.quiet.append(quiet)
         self.order.append(len(topology.bridges))
@@ -105,7 +105,7 @@ class OneBench(Bench):
 
     def run(self, subject):
         self.ran.append(subject)
-        return self(*self.subjects[subject], quiet=True)
+        return self.redeploy(*self.subjects[subject], quiet=True)
 
     def rig_of(self, subject):
         return 0

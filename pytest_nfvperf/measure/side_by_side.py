@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+from contextlib import nullcontext, suppress
+from types import TracebackType
+from typing import Protocol, Self
 
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import DeployedOn, add_evidence
@@ -20,15 +21,15 @@ simulations of equal sides one in six comparisons found one where all blocks wer
 class SubjectDeployer(Protocol):
     """Deploys the subjects of a study."""
 
-    def check(self, topology: Topology, dut: Dut) -> None:
+    def refuse_lacking(self, topology: Topology, dut: Dut) -> None:
         """Raise where a subject cannot be measured here; called for all before the first reading."""
         ...
 
-    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """Build it. ``quiet``: leave its configuration out of the evidence, which has it already."""
+    def redeploy(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+        """Build it, even if it is deployed. ``quiet``: its configuration is in the evidence already."""
         ...
 
-    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
+    def side_by_side(self, subjects: Sequence[DeployedOn]) -> SideBySide | None:
         """Deploy all at once; None where that is impossible."""
         ...
 
@@ -47,6 +48,14 @@ class SideBySide:
         self._subjects: list[DeployedOn] = []
         self._lives: list[LiveTopology | None] = []
         self._order: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Close the rigs in any case. An error of the comparison wins over one of closing."""
+        with nullcontext() if error is None else suppress(TestbedError):
+            self.close()
 
     @staticmethod
     def possible(own: Rig, subjects: Sequence[DeployedOn]) -> bool:

@@ -228,7 +228,7 @@ class Study:
         subjects, figure = self._sending_instead(subjects, figure)
         _check_frames(subjects, figure)
         for subject in subjects:
-            self._deploy.check(subject.topology, subject.dut)
+            self._deploy.refuse_lacking(subject.topology, subject.dut)
         clock, measured = self._context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
         work = RunningStudy(per, measured, clock, clock.monotonic())
         side_by_side = self._deploy.side_by_side(_copies(subjects)) if figure.takes_turns else None
@@ -265,7 +265,7 @@ class Study:
             measured = work.subjects[number]
             subject, figure = measured.subject, measured.figure
             with self._noting(measured):
-                live = self._deploy(subject.topology, subject.dut, quiet=block > 0)
+                live = self._deploy.redeploy(subject.topology, subject.dut, quiet=block > 0)
                 measured.describe(live)
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
                 self._note_share(live, measured)

@@ -18,12 +18,11 @@ from types import FrameType
 import pytest
 
 import pytest_nfvperf
-from pytest_nfvperf.measure.compare_sides import SideLostError
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.sla.verdict import Judgement, headline_of
-from pytest_nfvperf.session.comparison import SidesBrokenError
+from pytest_nfvperf.session.comparison import SideLostError, SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000

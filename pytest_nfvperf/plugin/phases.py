@@ -21,7 +21,6 @@ import pytest
 
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text
-from pytest_nfvperf.measure.compare_sides import SideLostError
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test, one_line
@@ -39,7 +38,7 @@ from pytest_nfvperf.plugin.failure_causes import (
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels
 from pytest_nfvperf.plugin.output import attach, other_results, parts_of
 from pytest_nfvperf.plugin.resume import sla_name
-from pytest_nfvperf.session.comparison import SidesBrokenError
+from pytest_nfvperf.session.comparison import SideLostError, SidesBrokenError
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.running_test import conclude_interrupted, sections
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure

@@ -36,8 +36,6 @@ from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
 from pytest_nfvperf.plugin.worker_channel import OBSERVED, ROOM, TESTBED, channel_of
 from pytest_nfvperf.ports.machine import Progress, Sink
-from pytest_nfvperf.session.comparison import Comparison
-from pytest_nfvperf.session.deployment import FreshDeployer
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import shown_place
@@ -91,17 +89,6 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     channel = channel_of(config)
     session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks, traffic)
     session.run_id = evidence_id(config, run_dir)
-    if options.compare is not None:
-        deploy = FreshDeployer(session)
-        session.comparison = Comparison(
-            options.compare,
-            options,
-            session.profile,
-            backend.estimate_search_s,
-            deploy,
-            deploy.streams,
-            lambda: session.rig.close(),  # noqa: PLW0108 - there is no rig yet
-        )
     if channel is not None:
         # Judge relations also by what other workers measured.
         session.measured.publish = partial(channel.send, OBSERVED)

@@ -6,19 +6,16 @@ mirror's copies outside the generator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pytest_nfvperf.adapters.net.packet_sockets import HostCapture
 from pytest_nfvperf.backends.simulated import SimulatedCapture
 from pytest_nfvperf.measure.call_arguments import TOPOLOGY, Live
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.side_by_side import SideBySide
-from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.model.arguments import Name, checked
-from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, run_all
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, with_nodes
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError, run_all
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Capture
@@ -63,52 +60,9 @@ class Deployer:
             topology = self._composition.topology(name or self._test.removeprefix("test_"))
         if self._session.comparison is not None:
             dut = self._session.comparison.on_baseline(dut)
-        _skip_where_lacking(self._session, topology, dut)
+        self._session.refuse_lacking(topology, dut)
         self._session.rig.context.configures[topology.name] = None if self._session.options.plan else configure
         return self._session.live(topology, dut)
-
-
-class FreshDeployer:
-    """Rebuilds the subjects of a study each time. Fulfils measure.side_by_side.SubjectDeployer."""
-
-    def __init__(self, session: NfvSession) -> None:
-        self._session = session
-
-    def check(self, topology: Topology, dut: Dut) -> None:
-        _skip_where_lacking(self._session, topology, dut)
-
-    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        return self._session.redeploy(topology, dut, quiet=quiet)
-
-    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
-        """Deploy all subjects at once; one works at a time. None where the testbed has only one DUT."""
-        possible = SideBySide.possible(self._session.rig, subjects)
-        return _closing(self._session.side_by_side()) if possible else None
-
-    def streams(self) -> StreamRunner:
-        lacking = self._session.backend.lacks_streams()
-        if lacking is not None:
-            raise UnavailableError(lacking)
-        return self._session.stream_runner()
-
-
-@contextmanager
-def _closing(rigs: SideBySide) -> Iterator[SideBySide]:
-    """Close the rigs in any case. An error of the comparison wins over one of closing."""
-    try:
-        yield rigs
-    except BaseException:
-        with suppress(TestbedError):
-            rigs.close()
-        raise
-    rigs.close()
-
-
-def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:
-    dut = with_nodes(dut, topology)
-    lacking = session.backend.lacks(dut) or session.backend.lacks_roles(topology, dut)
-    if lacking is not None:
-        raise UnavailableError(lacking)
 
 
 class Captures:

@@ -42,7 +42,7 @@ from pytest_nfvperf.measure.instructions import check_time
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels
-from pytest_nfvperf.measure.side_by_side import SideBySide, SubjectDeployer
+from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.measure.streams import Profiling, StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
@@ -68,7 +68,7 @@ from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
 from pytest_nfvperf.model.sla.verdict import Baseline
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
@@ -212,6 +212,9 @@ class NfvSession:
         self.not_for_testbed: dict[str, tuple[str, ...]] = {}
         self.stopping = RunEnd()
         self.comparison: Comparison | None = None
+        if options.compare is not None:
+            close_rig = lambda: self.rig.close()  # noqa: E731, PLW0108 - there is no rig yet
+            self.comparison = Comparison(options.compare, options, close_rig)
         self.run_id = run_dir.name
         self.resumes: tuple[str, ...] = ()
         self.machine = RigProvider(backend, exclusive=options.compare is not None)
@@ -310,9 +313,18 @@ class NfvSession:
         self.recorder.emit(AttachmentData(name, text=live.deployment.built.configuration()))
         return live
 
-    def side_by_side(self) -> SideBySide:
-        """Deploys several topologies at once, one of which works at a time. The caller closes it."""
-        noted: set[tuple[Topology, Dut]] = set()
+    def refuse_lacking(self, topology: Topology, dut: Dut) -> None:
+        """Raise UnavailableError with the reason where this testbed cannot have the topology on this DUT."""
+        dut = with_nodes(dut, topology)
+        lacking = self.backend.lacks(dut) or self.backend.lacks_roles(topology, dut)
+        if lacking is not None:
+            raise UnavailableError(lacking)
+
+    def side_by_side(self, subjects: Sequence[DeployedOn]) -> SideBySide | None:
+        """Deploys all subjects at once, one of which works at a time; None where the testbed has only one DUT."""
+        if not SideBySide.possible(self.rig, subjects):
+            return None
+        noted: set[DeployedOn] = set()
 
         def deploy(rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
             if (topology, dut) in noted:
@@ -328,7 +340,7 @@ class NfvSession:
 
     def search(self, labels: Mapping[str, str]) -> Search:
         if self.comparison is not None:
-            return self.comparison.search(labels, self._limits_of, self._context)
+            return self.comparison.search(self._study(labels, lambda _: True), self.backend.estimate_search_s)
         check_time("a search", virtual=self.options.virtual_time)
         return Search(
             self.profile,
@@ -360,13 +372,13 @@ class NfvSession:
     def _interrupt(self, signal_name: str) -> None:
         self.interrupted = signal_name
 
-    def study(
-        self, labels: Mapping[str, str], deploy: SubjectDeployer, streams: Callable[[], StreamRunner], decided: Decided
-    ) -> Study:
+    def study(self, labels: Mapping[str, str], decided: Decided) -> Study:
         """Comparisons of one test. ``decided``: whether more readings cannot change the SLA's verdict."""
-        if self.comparison is not None:
-            return self.comparison.study(labels, deploy, self._limits_of, streams, self._context)
-        return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
+        study = self._study(labels, decided)
+        return study if self.comparison is None else self.comparison.study(study)
+
+    def _study(self, labels: Mapping[str, str], decided: Decided) -> Study:
+        return Study(self.profile, labels, self, self._limits_of, self.stream_runner, decided, self._context)
 
     def only_alone(self, what: str) -> None:
         """Raise UnavailableError in a run that compares sides: ``what`` cannot alternate between them."""
@@ -374,7 +386,12 @@ class NfvSession:
             raise UnavailableError(f"not compared: {what} cannot alternate between sides")
 
     def stream_runner(self) -> StreamRunner:
-        """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
+        """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs.
+
+        UnavailableError with the reason where the testbed has no engine for them.
+        """
+        if (lacking := self.backend.lacks_streams()) is not None:
+            raise UnavailableError(lacking)
         check_time("a stream's goodput", virtual=self.options.virtual_time)
         profile = None
         if self.options.profile_cpu:

@@ -20,11 +20,11 @@ from pytest_nfvperf.adapters.report.comparison import (
 )
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.run_facts import dut_facts
-from pytest_nfvperf.measure.compare_sides import SIDE, unique_side_notes
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.measure.compare import ComparisonSettings, Side, SideFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
+from pytest_nfvperf.session.comparison import SIDE, unique_side_notes
 from tests.chart_rows import axis, rows
 from tests.sample_comparison import comparison_records
 

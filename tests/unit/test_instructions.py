@@ -9,7 +9,6 @@ import pytest
 
 from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns, is_virtual
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeCollector
-from pytest_nfvperf.measure.compare_sides import GuardedStudy
 from pytest_nfvperf.measure.instructions import check_time, forwarding_clock, per_packet
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import Subject
@@ -23,6 +22,7 @@ from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Collector
 from pytest_nfvperf.ports.generator import Burst
+from pytest_nfvperf.session.comparison import GuardedStudy
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 

@@ -47,7 +47,7 @@ def test_a_search_goes_beyond_a_ceiling_that_the_dut_passes() -> None:
     bench = Bench(lambda _: CAPACITY)
     bench.generator = OnASharedHost(CAPACITY)
     bench.generator.clock = bench.clock
-    live = bench(bridge_chain(2), TESTBED_DUT, quiet=True)
+    live = bench.redeploy(bridge_chain(2), TESTBED_DUT, quiet=True)
     search = Search(QUICK, {}, lambda *_: Limits(4.5e6, None), lambda _: 60.0)
     outcome = search.ndr_pdr(live, Traffic(frame_size=64))
     assert [goal.status for goal in outcome.goals] == [SearchStatus.FOUND] * 2

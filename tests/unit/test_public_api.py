@@ -33,7 +33,6 @@ MAKERS_OF_FIXTURES = {
     "pytest_nfvperf.plugin.labels.item_labels",
     "pytest_nfvperf.features.routing.paths.open_speakers",
     "pytest_nfvperf.session.deployment.Captures",
-    "pytest_nfvperf.session.deployment.FreshDeployer",
     "pytest_nfvperf.features.ovn.path.OvnAgentDeployer",
     "pytest_nfvperf.features.ovn.path.OvnDeployer",
 }

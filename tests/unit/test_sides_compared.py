@@ -9,12 +9,12 @@ import pytest
 
 from pytest_nfvperf.config.units import read_margin
 from pytest_nfvperf.features.versions.registry import with_sides
-from pytest_nfvperf.measure.compare_sides import ComparedSearch, SideComparison
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.measure.compare import Side, Word, parse_sides
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
+from pytest_nfvperf.session.comparison import ComparedSearch, Comparison
 
 EMC = "other_config:emc-insert-inv-prob"
 
@@ -78,10 +78,10 @@ def test_the_systems_ovs_has_no_sides():
 
 
 def test_a_side_whose_readings_were_all_disturbed_decides_nothing_and_says_so():
-    comparison = SimpleNamespace(comparing=SimpleNamespace(margin=0.02))
+    comparison = SimpleNamespace(settings=SimpleNamespace(margin=0.02))
     figure = SimpleNamespace(units={"forwarding_rate": "pps", "cycles_per_packet": "cycles"})
     disturbed: Any = SimpleNamespace(samples=())
-    (found,) = SideComparison._metrics(cast("Any", comparison), cast("Any", None), cast("Any", figure), disturbed)
+    (found,) = Comparison._metrics(cast("Any", comparison), cast("Any", None), cast("Any", figure), disturbed)
     assert (found.metric, found.word, found.decides) == ("forwarding_rate", Word.CANNOT_TELL, True)
 
 
@@ -97,7 +97,7 @@ def test_a_side_whose_readings_were_all_disturbed_decides_nothing_and_says_so():
     ],
 )
 def test_a_search_that_compares_refuses_the_calls_that_a_search_refuses(call, message):
-    search = ComparedSearch(QUICK, {}, lambda *_: None, lambda _: 0.0, sides=None, virtual=False)
+    search = ComparedSearch(QUICK, {}, lambda *_: None, lambda _: 0.0, sides=None)
 
     with pytest.raises(ArgumentError, match=message):
         call(search)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from pytest_nfvperf.measure.limits import Limits
@@ -22,15 +24,16 @@ class OffloadBench:
         self.shares = list(shares)
 
     def __call__(self, bench):
-        deploy = bench.__call__
+        deploy = bench.redeploy
 
-        def deployment(topology, dut, *, quiet):
+        def redeploy(topology, dut, *, quiet):
             live = deploy(topology, dut, quiet=quiet)
             live.built = self
             return live
 
-        deployment.check = bench.check
-        deployment.side_by_side = bench.side_by_side
+        deployment = SimpleNamespace(
+            redeploy=redeploy, refuse_lacking=bench.refuse_lacking, side_by_side=bench.side_by_side
+        )
         return Study(
             QUICK, {"suite": "s", "test": "t", "topology": "chain", "offload": "on"}, deployment,
             lambda *_: Limits(CEILING, None), lambda: None, lambda _: True, bench.context,

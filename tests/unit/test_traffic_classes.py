@@ -279,7 +279,7 @@ class Rig:
 
     def __init__(self, capacity_fps: float, **settings) -> None:
         self.bench = Bench(lambda _: capacity_fps, noise=0.0, **settings)
-        self.live = self.bench(phy2phy(), TESTBED_DUT, quiet=True)
+        self.live = self.bench.redeploy(phy2phy(), TESTBED_DUT, quiet=True)
         self.search = Search(QUICK, {"suite": "mix"}, lambda *_: Limits(CEILING, None), lambda _: 0.0)
 
     def check(self, where, require):

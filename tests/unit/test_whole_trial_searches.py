@@ -21,7 +21,7 @@ def test_windows_judge_a_search_only_where_they_tell_something(topology: Topolog
     bench = Bench(lambda _: CAPACITY)
     bench.generator = OnASharedHost(CAPACITY, shared=0.0)
     bench.generator.clock = bench.clock
-    live = bench(topology, TESTBED_DUT, quiet=True)
+    live = bench.redeploy(topology, TESTBED_DUT, quiet=True)
     search = Search(QUICK, {}, lambda *_: Limits(8e6, None), lambda _: 60.0)
     outcome = search.ndr_pdr(live, Traffic(frame_size=64))
     specs = [record.data["result"]["spec"] for record in bench.sink.records if record.kind == "trial"]
