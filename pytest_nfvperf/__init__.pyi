@@ -47,7 +47,7 @@ from .measure.streams import StreamRunner as StreamRunner
 from .measure.mirror_cost import CopyTrials as CopyTrials
 from .measure.mirror_cost import MirrorLoad as MirrorLoad
 from .adapters.generators.frames import check_frames as check_frames
-from .session.sla_check import SlaCheck as SlaCheck
+from .session.slas import SlaCheck as SlaCheck
 from .session.nics import Nics as Nics
 
 # Routing

@@ -19,7 +19,7 @@ from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Progress
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck
 from tests.sample_run import TESTBED
 
 CEILING = 9e6

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.errors import ArgumentError, ConfigError, Inconclusive
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.sla.verdict import Judgement, headline_of
 from pytest_nfvperf.session.comparison import SideLostError, SidesBrokenError
-from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
+from pytest_nfvperf.session.slas import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000
 PASSED = TestEndData("passed", 0.0)

@@ -41,7 +41,7 @@ from pytest_nfvperf.plugin.resume import sla_name
 from pytest_nfvperf.session.comparison import SideLostError, SidesBrokenError
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.running_test import conclude_interrupted, sections
-from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
+from pytest_nfvperf.session.slas import InconclusiveWarning, SlaFailure
 
 ATTEMPT_KEY = pytest.StashKey["Attempt"]()
 UNRECORDED_KEY = pytest.StashKey[TestbedError]()

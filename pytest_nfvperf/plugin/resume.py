@@ -33,8 +33,7 @@ from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.run_state import ADOPTED_KEY
 from pytest_nfvperf.plugin.worker_channel import ADOPTED, AdoptedTests, channel_of
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, subject_text
-from pytest_nfvperf.session.slas import shown_place
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, shown_place, subject_text
 
 EARLIER_KEY = pytest.StashKey["RunEvidence"]()
 NAME_KEY = pytest.StashKey[str]()

@@ -50,7 +50,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
+from pytest_nfvperf.session.slas import InconclusiveWarning, SlaFailure
 
 SIDE = "side"
 """The label that the outcomes of a comparison differ in."""

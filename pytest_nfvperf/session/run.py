@@ -82,8 +82,7 @@ from pytest_nfvperf.session.running_test import (
     failed_on,
     topology_data,
 )
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
-from pytest_nfvperf.session.slas import Slas, load_baseline
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, Slas, load_baseline
 
 CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
 """Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""

@@ -18,8 +18,7 @@ from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import judge, requirement_text
 from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla
-from pytest_nfvperf.session.sla_check import MeasuredSubjects
-from pytest_nfvperf.session.slas import PUBLISHED_FILE
+from pytest_nfvperf.session.slas import PUBLISHED_FILE, MeasuredSubjects
 
 _UNITS = ("pps", "bps")
 

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.testbed.topology_text import port_kinds
-from pytest_nfvperf.session.sla_check import SlaFailure
+from pytest_nfvperf.session.slas import SlaFailure
 
 MOST_DRAWN = 2
 """Further topologies are only named: the report draws them all."""

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Collector
 from pytest_nfvperf.ports.generator import Burst
 from pytest_nfvperf.session.comparison import GuardedStudy
-from pytest_nfvperf.session.sla_check import SlaFailure
+from pytest_nfvperf.session.slas import SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 
 

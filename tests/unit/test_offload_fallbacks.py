@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.hw_offload import (
 )
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure
 
 # As OVS 3.1 and 3.5 write them by dpctl/dump-flows -m --names.
 _FIELDS = (

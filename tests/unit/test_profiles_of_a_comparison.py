@@ -20,7 +20,7 @@ from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, profile_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure
 
 VETH = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "packet_rcv"), 3), (("iperf3", "send"), 1)))
 TAP = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "tun_get_user"), 1), (("iperf3", "send"), 1)))

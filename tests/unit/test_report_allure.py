@@ -208,7 +208,7 @@ def test_the_message_of_a_failed_sla_falls_into_one_category(
 ) -> None:
     """However many lines its headline has."""
     table = failure_table([verdict(judgement) for judgement in judgements], subject=subject)
-    message = f"pytest_nfvperf.session.sla_check.SlaFailure: {table}"
+    message = f"pytest_nfvperf.session.slas.SlaFailure: {table}"
     fitting = [c["name"] for c in categories(ROOT / "reports" / "allure") if re.fullmatch(c["messageRegex"], message)]
     assert fitting == [name]
 

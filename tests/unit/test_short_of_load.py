@@ -18,7 +18,7 @@ from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import ClassCounts, TrialSpec, sum_of_classes
-from pytest_nfvperf.session.sla_check import SlaFailure
+from pytest_nfvperf.session.slas import SlaFailure
 from tests.outcomes import measured
 from tests.unit.test_never_wrong import Row, trial_of
 from tests.unit.test_search_algorithms import measurer_on

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.session.sla_check import SlaFailure
+from pytest_nfvperf.session.slas import SlaFailure
 
 SPOILED = StreamRun(
     "stream-0001", StreamResult(StreamSpec(), (), invalid=(InvalidReason(Reason.STRETCHED_TIME, "x"),)), None

@@ -11,7 +11,7 @@ from pytest_nfvperf.measure.study import Study
 from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE, OffloadShare, worst_share
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 
 IN_HARDWARE, FALLEN = OffloadShare(2, 0, 0), OffloadShare(1, 0, 1, ("in_port(3), actions:2",))

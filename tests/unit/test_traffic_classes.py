@@ -65,8 +65,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
-from pytest_nfvperf.session.slas import figures_by_subject
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure, figures_by_subject
 from tests.chart_rows import legend, rows
 from tests.sample_run import run_data
 
