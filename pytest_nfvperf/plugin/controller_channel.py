@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_nfvperf.plugin.work_groups import Place
 from pytest_nfvperf.plugin.worker_channel import (
     ADOPTED,
     CHANNEL,
@@ -30,6 +29,7 @@ from pytest_nfvperf.plugin.worker_channel import (
     TESTBED,
     WANTED,
     AdoptedTests,
+    Place,
     merge_workers,
 )
 

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_nfvperf.model.sla.rules import Groups, Selected, join_related
 from pytest_nfvperf.plugin.labels import FUNCTIONAL, TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
-from pytest_nfvperf.plugin.work_groups import Place
-from pytest_nfvperf.plugin.worker_channel import PLACES, channel_of, refuse_not_utf8
+from pytest_nfvperf.plugin.worker_channel import PLACES, Place, channel_of, refuse_not_utf8
 from pytest_nfvperf.session.run import NfvSession
 
 SLA_FIXTURE = "sla"

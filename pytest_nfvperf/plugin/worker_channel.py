@@ -4,7 +4,7 @@ pytest-xdist carries tests and their reports. Everything else goes over a channe
 message is a tuple ``(word, content)`` of types that execnet carries::
 
     worker                                                controller (controller_channel.py)
-      PLACES    node id -> (group, folder, label, functional)   which tests belong together
+      PLACES    node id -> fields of Place                      which tests belong together
       TESTBED   (name, label)                                   the testbed that it holds
       ROOM      number of rigs                                  it holds none; its machine has room for so many
       ADOPTED   fields of AdoptedTests                          tests of an earlier run that it does not run again
@@ -32,6 +32,23 @@ CHANNEL, WANTED = "nfv_link", "nfv_wanted"
 TESTBED, ROOM, PLACES, ADOPTED = "testbed", "room", "places", "adopted"
 OBSERVED, SAY, MEASURE = "observed", "say", "measure"
 _CHANNEL_KEY = pytest.StashKey["WorkerChannel | None"]()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a measuring test belongs.
+
+    Attributes:
+        group: node id of one of the group's tests. A group runs on one testbed, one test after the other.
+        folder: of its suite. A worker stays in a folder while there are tests left in it.
+        label: of the testbeds that it is for; "" for all.
+        functional: all tests of the group are functional, and the machine can be shared.
+    """
+
+    group: str
+    folder: str
+    label: str = ""
+    functional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
