@@ -11,11 +11,10 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_nfvperf.plugin import run_end
-from pytest_nfvperf.plugin.controller_channel import ControllerChannel
 from pytest_nfvperf.plugin.output import say
 from pytest_nfvperf.plugin.run_state import FAR, MISTAKE, OPTIONS_KEY, RUN_DIR, RUN_DIR_KEY, run_directory
-from pytest_nfvperf.plugin.scheduler import DeferredScheduler, tolerate_failed_starts
-from pytest_nfvperf.plugin.worker_channel import refuse_not_utf8
+from pytest_nfvperf.plugin.scheduler import ControllerChannel, DeferredScheduler, tolerate_failed_starts
+from pytest_nfvperf.plugin.worker import refuse_not_utf8
 
 LOST = "nfv_lost"
 """Attribute of a test's report: its worker died, and the test is repeated."""

@@ -28,7 +28,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import cut, did_you_mean, encodable, folded, format_elapsed, storable, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
-from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
+from pytest_nfvperf.plugin.worker import SAY, channel_of
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import RunEvidence

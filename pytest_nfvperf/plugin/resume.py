@@ -31,7 +31,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table, 
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.run_state import ADOPTED_KEY
-from pytest_nfvperf.plugin.worker_channel import ADOPTED, AdoptedTests, channel_of
+from pytest_nfvperf.plugin.worker import ADOPTED, AdoptedTests, channel_of
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, shown_place, subject_text
 

@@ -34,7 +34,7 @@ from pytest_nfvperf.plugin.output import RESULT_LINES, other_results, say, termi
 from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
-from pytest_nfvperf.plugin.worker_channel import OBSERVED, ROOM, TESTBED, channel_of
+from pytest_nfvperf.plugin.worker import OBSERVED, ROOM, TESTBED, channel_of
 from pytest_nfvperf.ports.machine import Progress, Sink
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession

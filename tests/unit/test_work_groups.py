@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.sla.rules import Groups, Limit, Rule, Selected, join_related, other_sides_first
 from pytest_nfvperf.plugin.scheduler import Group, next_group, work_queue
-from pytest_nfvperf.plugin.worker_channel import Place
+from pytest_nfvperf.plugin.worker import Place
 
 
 def relation(where: dict[str, str], other: dict[str, str]) -> Rule:
