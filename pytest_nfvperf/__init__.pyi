@@ -48,7 +48,7 @@ from .measure.mirror_cost import CopyTrials as CopyTrials
 from .measure.mirror_cost import MirrorLoad as MirrorLoad
 from .adapters.generators.frames import check_frames as check_frames
 from .session.slas import SlaCheck as SlaCheck
-from .session.nics import Nics as Nics
+from .session.deployment import Nics as Nics
 
 # Routing
 from .features.routing.model import BgpPathPlan as BgpPathPlan

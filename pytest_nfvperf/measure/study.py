@@ -14,8 +14,7 @@ from typing import Annotated, Unpack
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
 from pytest_nfvperf.measure.call_arguments import Label, OneTraffic, Sent, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
-from pytest_nfvperf.measure.forwarding import ForwardingRate
-from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
+from pytest_nfvperf.measure.forwarding import CountedInstructions, ForwardingRate, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurements import (

@@ -45,8 +45,7 @@ from pytest_nfvperf.plugin.labels import (
 from pytest_nfvperf.plugin.options import SUITE_ORDER
 from pytest_nfvperf.plugin.output import say
 from pytest_nfvperf.plugin.run_state import LACKING_KEY, STATE_KEY, is_worker
-from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE
-from pytest_nfvperf.session.nics import cabled_ports, why_no_nics
+from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE, cabled_ports, why_no_nics
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty, shown_place

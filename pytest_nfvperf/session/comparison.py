@@ -20,8 +20,7 @@ from typing import Any
 
 from pytest_nfvperf.measure.alternation import BlockReadings
 from pytest_nfvperf.measure.call_arguments import Live, Sent
-from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
-from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
+from pytest_nfvperf.measure.forwarding import LARGER, CountedInstructions, ForwardingRate, check_time
 from pytest_nfvperf.measure.measurements import Measurement, Subject
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import EstimateOf, Search

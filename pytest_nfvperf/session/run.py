@@ -38,7 +38,7 @@ from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.clocks import TimeLimit
-from pytest_nfvperf.measure.instructions import check_time
+from pytest_nfvperf.measure.forwarding import check_time
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels

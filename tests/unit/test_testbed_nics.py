@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.host.nic import function_of, most_vfs
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.plugin.selection import COUNTED
-from pytest_nfvperf.session.nics import Nics, why_no_nics
+from pytest_nfvperf.session.deployment import Nics, why_no_nics
 
 PF, VF = DutPort("dpdk0", pci="0000:3b:00.0"), DutPort("vf0", pci="0000:3b:02.0")
 PF1, VF1 = DutPort("dpdk1", pci="0000:3B:00.1"), DutPort("vf1", pci="0000:3b:02.1")
