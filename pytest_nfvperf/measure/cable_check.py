@@ -123,21 +123,21 @@ def refuse_filtered(ends: Sequence[CabledEnd]) -> None:
         )
 
 
-def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, Collection[str]]) -> None:
+def refuse_wrong_cables(ends: Sequence[CabledEnd], arrived: Mapping[str, Collection[str]]) -> None:
     """Raise TestbedError that lists every generator port with another cable.
 
-    ``seen``: by end, the ports of the DUT at which its frames arrived.
+    ``arrived``: by end, the ports of the DUT at which its frames arrived.
     """
     wrong = [
         f"port {end.generator_port} of the generator is not connected to {end.name}"
         + (f" but to {where}" if where else ", nor to another port of the DUT: its frames arrived nowhere")
         for end in ends
-        if end.name not in seen[end.name]
-        for where in [" and ".join(sorted(seen[end.name]))]
+        if end.name not in arrived[end.name]
+        for where in [" and ".join(sorted(arrived[end.name]))]
     ]
     if not wrong:
         return
-    places = {end: end.name if end.name in seen[end.name] else min(seen[end.name], default="") for end in ends}
-    found = ", ".join(f"[generator.{end.generator_port}, dut.{place}]" for end, place in places.items() if place)
-    advice = f"change the cables, or write in the testbed file: links: [{found}]" if found else "look at the cables"
+    places = {end: end.name if end.name in arrived[end.name] else min(arrived[end.name], default="") for end in ends}
+    links = ", ".join(f"[generator.{end.generator_port}, dut.{place}]" for end, place in places.items() if place)
+    advice = f"change the cables, or write in the testbed file: links: [{links}]" if links else "look at the cables"
     raise TestbedError(f"the cabling differs from the testbed file: {'; '.join(wrong)}; {advice}")

@@ -30,16 +30,16 @@ def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
     names = [goal.goal.name for goal in outcomes[0].goals]
     middles = {name: _middle(name, outcomes) for name in names}
     usual = outcomes[middles[names[-1]]]
-    goals, figures = [], {each.key: each for each in usual.figures}
-    for name, at in middles.items():
-        found, goal = [outcome.figure(name, "pps") for outcome in outcomes], outcomes[at].goal(name)
+    goals, figures = [], {figure.key: figure for figure in usual.figures}
+    for name, number in middles.items():
+        loads, goal = [outcome.figure(name, "pps") for outcome in outcomes], outcomes[number].goal(name)
         assert goal is not None
-        goals.append(replace(goal, repeated_fps=tuple(None if each is None else round(each.value) for each in found)))
-        of_goal = {each.key: each for each in outcomes[at].figures if _is_of(each, name)}
-        figures = {key: each for key, each in figures.items() if not _is_of(each, name)} | of_goal
-        if (middle := found[at]) is not None:
-            figures[middle.key] = middle_figure(middle, found)
-    if plateaus := [each for outcome in outcomes if (each := outcome.figure("forwarding_rate"))]:
+        goals.append(replace(goal, repeated_fps=tuple(None if load is None else round(load.value) for load in loads)))
+        of_goal = {figure.key: figure for figure in outcomes[number].figures if _is_of(figure, name)}
+        figures = {key: figure for key, figure in figures.items() if not _is_of(figure, name)} | of_goal
+        if (middle := loads[number]) is not None:
+            figures[middle.key] = middle_figure(middle, loads)
+    if plateaus := [rate for outcome in outcomes if (rate := outcome.figure("forwarding_rate"))]:
         figures[plateaus[0].key] = plateau_figure(plateaus)
     return replace(
         usual,
@@ -52,9 +52,9 @@ def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
 
 def _middle(name: str, outcomes: Sequence[Outcome]) -> int:
     """Number of the search in the middle. One that ended below its minimum found a figure, too: at most that."""
-    seen = [(outcome.figure(name, "pps"), at) for at, outcome in enumerate(outcomes)]
-    found = sorted((figure.value, at) for figure, at in seen if figure is not None)
-    return found[(len(found) - 1) // 2][1] if found else 0
+    loads = [(outcome.figure(name, "pps"), number) for number, outcome in enumerate(outcomes)]
+    ordered = sorted((load.value, number) for load, number in loads if load is not None)
+    return ordered[(len(ordered) - 1) // 2][1] if ordered else 0
 
 
 def _is_of(figure: Figure, goal: str) -> bool:
@@ -207,7 +207,9 @@ class ConfirmationSearch:
             no_time = _NO_TIME.format(format_fps(found_fps))
             if stricter is None:
                 self._try_last(goal, found_fps, down)
-        confirmation = _higher(down.confirmation, stricter)
+        confirmation = down.confirmation
+        if stricter is not None and not (down.passed and confirmation and confirmation.load_fps > stricter.load_fps):
+            confirmation = stricter  # it counts, unless a higher load passed
         why = "; ".join(dict.fromkeys(filter(None, (outcome.disturbed, down.open_above(confirmation), no_time))))
         open_why = down.open_load.why if down.open_load is not None else why
         if confirmation is None and open_why:
@@ -285,10 +287,3 @@ class ConfirmationSearch:
 
 def _short_of(load_fps: float, trial_id: str, share: float) -> _OpenLoad:
     return _OpenLoad(load_fps, f"{trial_id} {_SHORT.format(format_ratio(share))}", load_fps * share)
-
-
-def _higher(confirmation: Confirmation | None, stricter: Confirmation | None) -> Confirmation | None:
-    """The one that counts: what passed for a stricter goal, unless a higher load passed."""
-    if stricter is None or (confirmation and confirmation.passed and confirmation.load_fps > stricter.load_fps):
-        return confirmation
-    return stricter

@@ -151,7 +151,7 @@ class Placement:
         trip = self._read(generator)
         if trip is None or self.slow:
             return trip
-        if sum(alike(trip, seen) for seen in self._trips) >= fewest_of(len(self._trips) + 1):
+        if sum(alike(trip, earlier) for earlier in self._trips) >= fewest_of(len(self._trips) + 1):
             return self._remember(trip)
         fresh = [trip]
         while len(fresh) < fewest_of(len(self._trips) + len(fresh)):
@@ -161,7 +161,7 @@ class Placement:
             if not alike(again, trip):
                 return self._remember(again)
             fresh.append(again)
-        return [self._remember(one) for one in fresh][-1]
+        return [self._remember(reading) for reading in fresh][-1]
 
     def _read(self, generator: Generator) -> int | None:
         if not self._cpus:

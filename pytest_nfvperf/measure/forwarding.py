@@ -99,7 +99,9 @@ class LoadCost(TrafficMeasurement):
 
 def _pmd_cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> float | None:
     """CPUs that PMD threads used between two snapshots; None without PMD threads."""
-    early, late = (next((one for one in each if one.source == _SOURCE), None) for each in (before, after))
+    early, late = (
+        next((snapshot for snapshot in snapshots if snapshot.source == _SOURCE), None) for snapshots in (before, after)
+    )
     if early is None or late is None or _RAN not in early.as_dict() or _RAN not in late.as_dict():
         return None
     return (late.as_dict()[_RAN] - early.as_dict()[_RAN]) / (late.time_ns - early.time_ns)

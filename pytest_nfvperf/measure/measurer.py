@@ -188,15 +188,15 @@ class LoadMeasurer:
         Also "" if a load close above the figure was refuted: then it is bounded from both sides.
         """
         judged = [
-            each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
+            trial for trial in self.trials if trial.result.spec.purpose != WARM_UP and not trial.result.spec.saturating
         ]
-        found = [trial for trial in judged if trial.result.judgement.doubt is not None]
+        doubtful = [trial for trial in judged if trial.result.judgement.doubt is not None]
         load = goal.reported_fps or math.inf
-        close = [each for each in judged if load < each.result.spec.load_fps <= POLICY.close_above * load]
-        if not found or any(trial.result.judgement.refutes(goal.goal.loss_ratio) for trial in close):
+        close = [trial for trial in judged if load < trial.result.spec.load_fps <= POLICY.close_above * load]
+        if not doubtful or any(trial.result.judgement.refutes(goal.goal.loss_ratio) for trial in close):
             return ""
         return (
-            f"in {len(found)} of {len(judged)} trials, such as {found[0].id}, too little was undisturbed to tell "
+            f"in {len(doubtful)} of {len(judged)} trials, such as {doubtful[0].id}, too little was undisturbed to tell "
             "the DUT's loss from the machine's: the host shares the cores of generator and DUT, or takes them away"
         )
 

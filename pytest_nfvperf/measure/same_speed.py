@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -96,12 +95,12 @@ def jackknife(
     whole = statistic(range(blocks))
     if whole is None:
         return None
-    others = [statistic([at for at in range(blocks) if at != left_out]) for left_out in range(blocks)]
-    known = [value for value in others if value is not None]
-    if len(known) < max(blocks, FEWEST_JACKKNIFED):
+    without_one = [statistic([block for block in range(blocks) if block != left_out]) for left_out in range(blocks)]
+    values = [value for value in without_one if value is not None]
+    if len(values) < max(blocks, FEWEST_JACKKNIFED):
         return whole, math.inf
-    mean = fmean(known)
-    error = math.sqrt((blocks - 1) / blocks * sum((value - mean) ** 2 for value in known))
+    mean = fmean(values)
+    error = math.sqrt((blocks - 1) / blocks * sum((value - mean) ** 2 for value in values))
     return whole, student_t(confidence, blocks - 1) * error
 
 
@@ -128,11 +127,11 @@ def separable_rigs(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
     A rig's processes stay for a whole comparison: seen, one rig of five was 7.5 % slower than the others throughout.
     Subjects change rigs from block to block, as in a Latin square.
     """
-    carried = [Counter(rig for block in blocks for rig in {each.rig for each in block[side]}) for side in (0, 1)]
+    carried = [Counter(rig for block in blocks for rig in {window.rig for window in block[side]}) for side in (0, 1)]
     rigs = {*carried[0], *carried[1]}
-    known = sorted(rig for rig in rigs if rig is not None)
+    numbered = sorted(rig for rig in rigs if rig is not None)
     enough = all(count[rig] >= FEWEST_ON_A_RIG for count in carried for rig in rigs)
-    return tuple(known) if enough and len(known) == len(rigs) else ()
+    return tuple(numbered) if enough and len(numbered) == len(rigs) else ()
 
 
 def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
@@ -142,7 +141,7 @@ def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: fl
     too few windows of either, or where either was read at another speed of the cores.
     """
     found = _log_ratios(blocks, rigs, best)
-    return None if found is None else math.exp(found.at_best)
+    return None if found is None else math.exp(found[0])
 
 
 def speed_estimate(
@@ -154,12 +153,12 @@ def speed_estimate(
     the middle gives the ratio.
     """
     rigs = separable_rigs(blocks)
-    fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
+    fitted = cache(lambda chosen: _log_ratios([blocks[number] for number in chosen], rigs, best))
 
-    def interval(part: Callable[[_LogRatios], float]) -> SampleEstimate | None:
+    def interval(part: int) -> SampleEstimate | None:
         def of_blocks(chosen: Sequence[int]) -> float | None:
-            found = fitted(tuple(chosen))
-            return None if found is None else part(found)
+            logs = fitted(tuple(chosen))
+            return None if logs is None else logs[part]
 
         estimate = jackknife(of_blocks, len(blocks), confidence)
         if estimate is None:
@@ -169,7 +168,7 @@ def speed_estimate(
             return SampleEstimate(math.exp(log), 0.0, math.inf, 0.0)
         return SampleEstimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
 
-    at_best, middle = interval(lambda found: found.at_best), interval(lambda found: found.middle)
+    at_best, middle = interval(0), interval(1)
     if at_best is None or middle is None:
         return None
     contradicted = middle.high < at_best.low or at_best.high < middle.low
@@ -186,8 +185,7 @@ def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> 
     return tuple(math.exp(_at_best(both, fitted, best)) for both in each if all(map(len, both)))
 
 
-@dataclass(frozen=True, slots=True)
-class _LogRatios:
+def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) -> tuple[float, float] | None:
     """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle.
 
     No witness sees much of what the machine does, such as a neighbour that takes the memory's bandwidth. It only ever
@@ -198,18 +196,12 @@ class _LogRatios:
     (root of the mean square); by 1.4 % where windows of the same state (core shared or not) were compared, and by 1.7 %
     where whole readings were. In seventy others, five builds in 30 s: by their middle 0.65 %, at their best 0.32 %.
     """
-
-    at_best: float
-    middle: float
-
-
-def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) -> _LogRatios | None:
     both = _both(blocks, rigs)
     fitted = _fit(both)
     if fitted is None:
         return None
     middle = float(fitted[0])
-    return _LogRatios(_at_best(both, fitted, best) if _best_is_known(blocks) else middle, middle)
+    return (_at_best(both, fitted, best) if _best_is_known(blocks) else middle), middle
 
 
 def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
@@ -256,15 +248,15 @@ def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vecto
     """A row a window: the subject, 1, terms of both cores' slowdown, the rig, and the logarithm of the value."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
-    usable = [each for each in windows if 0 < each.value < math.inf]
-    known = [(each.generator_slowed, each.dut_slowed, each.value) for each in usable]
-    given = np.array(known, dtype=np.float64).reshape(-1, 3)
-    generator, dut = (np.clip(given[:, at], 0.0, _SLOWEST) for at in (0, 1))
-    one = np.ones(len(given))
+    usable = [window for window in windows if 0 < window.value < math.inf]
+    rows = [(window.generator_slowed, window.dut_slowed, window.value) for window in usable]
+    observed = np.array(rows, dtype=np.float64).reshape(-1, 3)
+    generator, dut = (np.clip(observed[:, column], 0.0, _SLOWEST) for column in (0, 1))
+    ones = np.ones(len(observed))
     shared = [np.minimum(slowed, _SHARED) for slowed in (generator, dut)]
-    on = [np.array([each.rig == rig for each in usable], dtype=np.float64) for rig in rigs[1:]]
-    columns = [one * subject, one, generator, dut, generator * dut, *shared, generator**2, dut**2, *on]
-    return np.column_stack([*columns, np.log(given[:, 2])])
+    on = [np.array([window.rig == rig for window in usable], dtype=np.float64) for rig in rigs[1:]]
+    columns = [ones * subject, ones, generator, dut, generator * dut, *shared, generator**2, dut**2, *on]
+    return np.column_stack([*columns, np.log(observed[:, 2])])
 
 
 def _robust(explaining: Vector, values: Vector) -> Vector:

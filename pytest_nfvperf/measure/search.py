@@ -6,6 +6,8 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, Sent, check_live, check_load
@@ -100,47 +102,37 @@ def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
     One trial of ``goal.final_trial_s`` decides each load (RFC 2544). With ``max_repeats``, ETSI's max(r), a load is
     lossy only after so many repeats: background activity of a shared machine does not decide.
     """
-
-    def meets(load: float) -> bool:
-        for repeat in range(max_repeats + 1):
-            trial = measurer.measure_if_possible(goal.final_trial_s, load, "loss verification" if repeat else "search")
-            if trial is None:
-                return False  # repeated often enough already
-            if trial.result.judgement.assumed_loss_ratio <= goal.loss_ratio:
-                return True
-        return False
-
-    known = _Bisected(limits.minimum_fps, limits.maximum_fps)
+    meets = partial(_meets, measurer, goal, max_repeats)
+    low, high = limits.minimum_fps, limits.maximum_fps
+    lower: float | None = None  # these two were tried
+    upper: float | None = None
     try:
-        if meets(known.high):
-            return SearchedGoal(goal, SearchStatus.AT_MAXIMUM, load_fps=int(known.high), detail=_MET_AT_MAXIMUM)
-        known.upper = known.high
-        known.narrow(meets, goal.relative_width)
-        if known.lower is None and not meets(known.low):
-            return _below_minimum(goal, int(known.low))
+        if meets(high):
+            return SearchedGoal(goal, SearchStatus.AT_MAXIMUM, load_fps=int(high), detail=_MET_AT_MAXIMUM)
+        upper = high
+        while (high - low) / high > goal.relative_width and high - low > 1:
+            middle = (low + high) / 2
+            if meets(middle):
+                low = lower = middle
+            else:
+                high = upper = middle
+        if lower is None and not meets(low):
+            return _below_minimum(goal, int(low))
     except OutOfTimeError as error:
-        return _out_of_time(goal, error, known.lower, known.upper)
+        return _out_of_time(goal, error, lower, upper)
     except InvalidTrialsError as error:
         return SearchedGoal(goal, SearchStatus.ABORTED, detail=str(error))
-    return SearchedGoal(goal, SearchStatus.FOUND, load_fps=int(known.low), upper_fps=int(known.high))
+    return SearchedGoal(goal, SearchStatus.FOUND, load_fps=int(low), upper_fps=int(high))
 
 
-@dataclass(slots=True)
-class _Bisected:
-    """The loads between which a binary search goes on; ``lower`` and ``upper``: those of them that were tried."""
-
-    low: float
-    high: float
-    lower: float | None = None
-    upper: float | None = None
-
-    def narrow(self, meets: Callable[[float], bool], relative_width: float) -> None:
-        while (self.high - self.low) / self.high > relative_width and self.high - self.low > 1:
-            middle = (self.low + self.high) / 2
-            if meets(middle):
-                self.low = self.lower = middle
-            else:
-                self.high = self.upper = middle
+def _meets(measurer: LoadMeasurer, goal: Goal, max_repeats: int, load_fps: float) -> bool:
+    for repeat in range(max_repeats + 1):
+        trial = measurer.measure_if_possible(goal.final_trial_s, load_fps, "loss verification" if repeat else "search")
+        if trial is None:
+            return False  # repeated often enough already
+        if trial.result.judgement.assumed_loss_ratio <= goal.loss_ratio:
+            return True
+    return False
 
 
 def _out_of_time(goal: Goal, error: OutOfTimeError, lower_fps: float | None, upper_fps: float | None) -> SearchedGoal:
@@ -212,13 +204,14 @@ def mlr_search(measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits
     config.warmup_duration = 0.0  # ours runs before, and may be invalid without harm
     search = MultipleLossRatioSearch(config)
     try:
-        found = search.search(_Bridge(measurer), debug=_log.debug)
+        results = search.search(_Bridge(measurer), debug=_log.debug)
     except InvalidTrialsError as error:
         return tuple(SearchedGoal(goal, SearchStatus.ABORTED, detail=str(error)) for goal in goals)
     except OutOfTimeError as error:
-        bounds = [_known_bounds(search, their) for their in theirs]
-        return tuple(_out_of_time(goal, error, *known) for goal, known in zip(goals, bounds, strict=True))
-    return tuple(_goal_outcome(goal, found[their]) for goal, their in zip(goals, theirs, strict=True))
+        return tuple(
+            _out_of_time(goal, error, *_known_bounds(search, their)) for goal, their in zip(goals, theirs, strict=True)
+        )
+    return tuple(_goal_outcome(goal, results[their]) for goal, their in zip(goals, theirs, strict=True))
 
 
 def _known_bounds(search: MultipleLossRatioSearch, goal: SearchGoal) -> tuple[float | None, float | None]:
@@ -232,8 +225,7 @@ def _known_bounds(search: MultipleLossRatioSearch, goal: SearchGoal) -> tuple[fl
     lower, upper = bounds.clo, bounds.chi
     while lower is None and (target := target.preceding) is not None:
         lower = search.database.get_relevant_bounds(target=target).clo
-    found = (None if bound is None else float(bound) for bound in (lower, upper))
-    return next(found), next(found)
+    return None if lower is None else float(lower), None if upper is None else float(upper)
 
 
 def _goal_outcome(goal: Goal, result: GoalResult) -> SearchedGoal:
@@ -255,8 +247,8 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
     Then too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's, and the result
     is a lower bound anyway.
     """
-    seen = [each for trial in so_far if (each := trial.result.judgement.undisturbed) is not None]
-    windows, undisturbed = sum(each.of for each in seen), sum(each.windows for each in seen)
+    shares = [share for trial in so_far if (share := trial.result.judgement.undisturbed) is not None]
+    windows, undisturbed = sum(share.of for share in shares), sum(share.windows for share in shares)
     if windows < POLICY.windows_to_know_a_host or undisturbed >= POLICY.undisturbed_to_judge * windows:
         return tuple(goals)
     return tuple(
@@ -269,10 +261,11 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
     )
 
 
-def coarse_note(found: Sequence[SearchedGoal], goals: Sequence[Goal]) -> tuple[str, ...]:
+def coarse_note(results: Sequence[SearchedGoal], goals: Sequence[Goal]) -> tuple[str, ...]:
     """A note if the search was coarser than its goals."""
     widths = {goal.name: goal.relative_width for goal in goals}
-    wider = [each.goal.relative_width for each in found if each.goal.relative_width > widths.get(each.goal.name, 1)]
+    searched = [found.goal for found in results]
+    wider = [goal.relative_width for goal in searched if goal.relative_width > widths.get(goal.name, 1)]
     if not wider:
         return ()
     return (f"searched to {format_ratio(max(wider))} only: the machine disturbed nearly all of the trials before",)
@@ -467,15 +460,12 @@ class Search:
         algorithm: str,
         find: Find,
         judge_only: str | None = None,
-        *,
-        latency: bool = False,
-        sessions: Sessions | None = None,
+        **wanted: Any,
     ) -> Outcome:
-        found = [
-            self._search_once(call, live, traffic, algorithm, find, judge_only, latency, sessions)
-            for _ in range(self._repeats)
+        outcomes = [
+            self._search_once(call, live, traffic, algorithm, find, judge_only, **wanted) for _ in range(self._repeats)
         ]
-        return self._finish(live, over_repeats(found))
+        return self._finish(live, over_repeats(outcomes))
 
     def _search_once(
         self,
@@ -485,8 +475,9 @@ class Search:
         algorithm: str,
         find: Find,
         judge_only: str | None,
-        latency: bool,
-        sessions: Sessions | None,
+        *,
+        latency: bool = False,
+        sessions: Sessions | None = None,
     ) -> Outcome:
         loads = self._start(call, live, traffic)
         measurer = loads.measurer
@@ -494,12 +485,12 @@ class Search:
         measurer.watch = None if sessions is None else SessionWatch(sessions)
         self._allow(measurer, algorithm, latency=latency)
         loads.begin()
-        found = self._found(loads, find)
+        results = self._found(loads, find)
         loads.read_again()
         measurer.reserve(latency_s(self.profile) if latency else 0.0)
         limits = loads.limits
         goals = tuple(
-            mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in found
+            mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in results
         )
         if self.profile.confirmation_s:
             goals = ConfirmationSearch(measurer, self.profile.confirmation_s).confirm_all(goals)
@@ -516,7 +507,7 @@ class Search:
             latency=points,
             notes=coarse_note(goals, self.profile.goals),
         )
-        figures = [*goal_figures(goals, outcome), *(each for point in points for each in latency_figures(point))]
+        figures = [*goal_figures(goals, outcome), *chain.from_iterable(map(latency_figures, points))]
         missing = missing | goals_missing(goals, figures) | cost_missing(outcome.cost)
         if outcome.cost is not None:
             figures += [*cost_figures(outcome.cost, goals, figures)]
