@@ -55,34 +55,38 @@ Block = Sequence[Reading]
 _DISTURBED = "the machine disturbed most readings from end to end"
 
 
-def comparison_fields(per: str, values: Sequence[str], units: Units, found: BlockReadings) -> list[dict[str, Any]]:
+def comparison_fields(per: str, values: Sequence[str], units: Units, readings: BlockReadings) -> list[dict[str, Any]]:
     """Make the fields of each subject's Outcome.
 
     Where a subject has too few undisturbed readings, whole trials of all subjects are compared. A rate itself is then a
-    lower bound. Two of those have a ratio only as far as the machine slowed both alike (``_seen_alike``).
+    lower bound. Two of those have a ratio only as far as the machine slowed both alike (``_slowed_alike``).
 
     Args:
         per: the label that the subjects differ in.
         values: of that label, one a subject, the baseline's first.
         units: base unit of each metric.
-        found: the readings.
+        readings: of all subjects.
     """
     numbers = range(len(values))
-    read = [found.readings(number) for number in numbers]
+    read = [readings.readings(number) for number in numbers]
     disturbed = [metric for metric in units if any(_is_mostly_disturbed(metric, own) for own in read)]
-    compared = [[[each.of_whole_trial(disturbed) for each in block] for block in own] for own in read]
+    compared = [[[reading.of_whole_trial(disturbed) for reading in block] for block in own] for own in read]
     samples = [
-        [each for metric, unit in units.items() if (each := _samples(metric, unit, own, paired=found.paired))]
+        [
+            one_metric
+            for metric, unit in units.items()
+            if (one_metric := _samples(metric, unit, own, paired=readings.paired)) is not None
+        ]
         for own in compared
     ]
-    slopes = _slopes(per, values, units, samples, found)
+    slopes = _slopes(per, values, units, samples, readings)
     notes = (f"{_DISTURBED}: values are of whole trials",) if disturbed else ()
     return [
         {
-            "samples": tuple(_as_bound(each) if each.metric in disturbed else each for each in samples[number]),
+            "samples": tuple(_as_bound(own) if own.metric in disturbed else own for own in samples[number]),
             "relatives": tuple(
-                _seen_alike(each, compared[number], compared[0]) if each.metric in disturbed else each
-                for each in _relatives(samples, number, ((per, values[0]),), found)
+                _slowed_alike(ratio, compared[number], compared[0]) if ratio.metric in disturbed else ratio
+                for ratio in _relatives(samples, number, ((per, values[0]),), readings)
             )
             if number
             else (),
@@ -165,20 +169,20 @@ def _limited(readings: Sequence[Reading], metric: str, bound: Bound, most: float
 
 
 def _relatives(
-    samples: Sequence[Sequence[Samples]], number: int, differing: tuple[tuple[str, str], ...], found: BlockReadings
+    samples: Sequence[Sequence[Samples]], number: int, differing: tuple[tuple[str, str], ...], readings: BlockReadings
 ) -> tuple[Relative, ...]:
-    baseline = {each.metric: each for each in samples[0]}
+    baseline = {own.metric: own for own in samples[0]}
     both = [(own, baseline[own.metric]) for own in samples[number] if own.metric in baseline]
     ratios = (
-        _paired_relative(own, base, found.pairs(number), differing, found)
-        if found.paired
-        else relative(own, base, differing, found.confidence)
+        _paired_relative(own, base, readings.pairs(number), differing, readings)
+        if readings.paired
+        else relative(own, base, differing, readings.confidence)
         for own, base in both
     )
     return tuple(ratio for ratio in ratios if ratio is not None)
 
 
-def _seen_alike(ratio: Relative, own: Sequence[Block], baseline: Sequence[Block]) -> Relative:
+def _slowed_alike(ratio: Relative, own: Sequence[Block], baseline: Sequence[Block]) -> Relative:
     """The ratio of readings that the machine disturbed: wider by as much as it slowed one more than the other.
 
     Turns are compared at the same speed, or against a second build of the baseline. Rounds are seconds apart, and there
@@ -186,21 +190,21 @@ def _seen_alike(ratio: Relative, own: Sequence[Block], baseline: Sequence[Block]
     """
     if ratio.pairing is not None:
         return ratio
-    slowed = [_slowdown(blocks) for blocks in (own, baseline)]
-    known = [each for each in slowed if each is not None]
-    wide = max(known) / min(known) if len(known) == len(slowed) else math.inf
+    slowdowns = [_slowdown(blocks) for blocks in (own, baseline)]
+    observed = [slowdown for slowdown in slowdowns if slowdown is not None]
+    wide = max(observed) / min(observed) if len(observed) == len(slowdowns) else math.inf
     if wide <= MOST_UNLIKE:
         return replace(ratio, low=ratio.low / wide, high=None if ratio.high is None else ratio.high * wide)
-    seen = " and ".join("unknown" if each is None else f"{each:.2f} times" for each in slowed)
-    why = f"{_DISTURBED}, and did not slow both alike, as far as was seen ({seen}; baseline last)"
+    times = " and ".join("unknown" if slowdown is None else f"{slowdown:.2f} times" for slowdown in slowdowns)
+    why = f"{_DISTURBED}, and did not slow both alike, as far as was seen ({times}; baseline last)"
     return replace(ratio, low=0.0, high=None, why=ratio.why or why)
 
 
 def _slowdown(blocks: Sequence[Block]) -> float | None:
     """How much the machine slowed the readings, by their median; None if one did not see it."""
-    seen = [reading.slowdown for block in blocks for reading in block]
-    known = [each for each in seen if each is not None]
-    return median(known) if known and len(known) == len(seen) else None
+    slowdowns = [reading.slowdown for block in blocks for reading in block]
+    observed = [slowdown for slowdown in slowdowns if slowdown is not None]
+    return median(observed) if observed and len(observed) == len(slowdowns) else None
 
 
 def _paired_relative(
@@ -286,41 +290,41 @@ _Series = Sequence[tuple[float, int, Samples]]
 
 
 def _slopes(
-    per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]], found: BlockReadings
+    per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]], readings: BlockReadings
 ) -> tuple[Slope, ...]:
     if not all(value.isdigit() for value in values):
         return ()
     slopes = []
     for metric in units:
         series = [
-            (float(value), number, each)
+            (float(value), number, of_metric)
             for number, (value, own) in enumerate(zip(values, samples, strict=True))
-            for each in own
-            if each.metric == metric
+            for of_metric in own
+            if of_metric.metric == metric
         ]
-        if not found.paired:
-            slopes.append(slope([(count, own) for count, _, own in series], per, found.confidence))
+        if not readings.paired:
+            slopes.append(slope([(count, own) for count, _, own in series], per, readings.confidence))
         elif series and series[0][1] == 0:
-            slopes.append(_paired_slope(series, per, found))
-    return tuple(each for each in slopes if each is not None)
+            slopes.append(_paired_slope(series, per, readings))
+    return tuple(change for change in slopes if change is not None)
 
 
-def _paired_slope(series: _Series, per: str, found: BlockReadings) -> Slope | None:
+def _paired_slope(series: _Series, per: str, readings: BlockReadings) -> Slope | None:
     """The change for each one more, from the ratios of each block, which cancel what the machine did meanwhile."""
     (first, _, baseline), *others = series
     metric = baseline.metric
-    paced = [(count, _paced(metric, found.pairs(number), found.noise_pairs)) for count, number, _ in others]
+    paced = [(count, _paced(metric, readings.pairs(number), readings.noise_pairs)) for count, number, _ in others]
     if any(blocks is not None for _, blocks in paced):
-        bound = next((each.why for _, _, each in series if each.why), "")
+        bound = next((samples.why for _, _, samples in series if samples.why), "")
         with_windows = [(count, blocks) for count, blocks in paced if blocks]
-        return _paced_slope(first, with_windows, baseline, per, bound, found.confidence)
+        return _paced_slope(first, with_windows, baseline, per, bound, readings.confidence)
     middle = baseline.median
     points = [(first, replace(baseline, values=(middle,) * len(baseline.values)))]
     for count, number, own in others:
-        values = tuple(ratio * middle for ratio in block_ratios(metric, found.pairs(number)))
+        values = tuple(ratio * middle for ratio in block_ratios(metric, readings.pairs(number)))
         if values:
             points.append((count, replace(own, values=values)))
-    return slope(points, per, found.confidence)
+    return slope(points, per, readings.confidence)
 
 
 def _paced_slope(
@@ -343,7 +347,7 @@ def _paced_slope(
     def share_slope(chosen: Sequence[int]) -> float | None:
         counts, ratios = [first], [1.0]
         for count, blocks, rigs in on_rigs:
-            ratio = speed_ratio([blocks[at] for at in chosen], rigs, best)
+            ratio = speed_ratio([blocks[number] for number in chosen], rigs, best)
             if ratio is None:
                 return None
             counts.append(count)

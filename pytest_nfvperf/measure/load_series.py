@@ -123,23 +123,23 @@ def loss_of_trial(trial: Trial) -> TrialLoss:
 
 def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> Outcome:
     """Add what the trials that its figures rest on say of each class, of deliveries, and of the DUT's own errors."""
-    known = {trial.id: trial for trial in trials}
+    by_id = {trial.id: trial for trial in trials}
     ids = [point.trial_id for point in outcome.loss_curve]  # also those without a figure
-    ids += [each for seen in outcome.figures for each in seen.evidence]
-    judged = [known[each] for each in dict.fromkeys(ids) if each in known]
-    judged = [each for each in judged if each.result.spec.purpose not in {"warm-up", "search"}]
+    ids += [trial_id for figure in outcome.figures for trial_id in figure.evidence]
+    judged = [by_id[trial_id] for trial_id in dict.fromkeys(ids) if trial_id in by_id]
+    judged = [trial for trial in judged if trial.result.spec.purpose not in {"warm-up", "search"}]
     if outcome.goals:  # of a search, what was found and confirmed; at overload a DUT may do anything
-        judged = [each for each in judged if not each.result.spec.saturating]
-    names = dict.fromkeys(("", *(each.name for trial in judged for each in trial.result.classes)))
-    seen = [each for name in names for trial in judged for each in _deliveries(trial, name)]
-    worst = {each.key: each for each in sorted(seen, key=lambda each: each.value)}
-    counted = {each.metric for each in seen}
+        judged = [trial for trial in judged if not trial.result.spec.saturating]
+    names = dict.fromkeys(("", *(counts.name for trial in judged for counts in trial.result.classes)))
+    figures = [figure for name in names for trial in judged for figure in _deliveries(trial, name)]
+    worst = {figure.key: figure for figure in sorted(figures, key=lambda figure: figure.value)}
+    counted = {figure.metric for figure in figures}
     uncounted = {metric: _UNCOUNTED for metric in DELIVERIES if judged and metric not in counted}
-    classes = _by_class(outcome, traffic, known)
+    classes = _by_class(outcome, traffic, by_id)
     return replace(
         outcome,
-        classes=tuple(each for each, _ in classes),
-        figures=(*outcome.figures, *worst.values(), *(figure for _, figures in classes for figure in figures)),
+        classes=tuple(of_class for of_class, _ in classes),
+        figures=(*outcome.figures, *worst.values(), *(figure for _, of_class in classes for figure in of_class)),
         missing=outcome.missing | uncounted,
         dut_counted=tuple(_dut_counted(judged)),
     )
@@ -148,9 +148,9 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
 def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:
     """Yield the shares of its frames, or of those of a class, that did not come as they should."""
     spec = trial.result.spec
-    own = [each for each in trial.result.classes if of_class in {"", each.name}]
-    total = sum_of_classes([count for each in own for count in each.counts] or trial.result.counts)
-    to_many = len({one.tx for one in spec.directions}) < len(spec.directions)
+    own = [counts for counts in trial.result.classes if of_class in {"", counts.name}]
+    total = sum_of_classes([count for counts in own for count in counts.counts] or trial.result.counts)
+    to_many = len({direction.tx for direction in spec.directions}) < len(spec.directions)
     for metric, kind in DELIVERIES.items():
         frames, of = getattr(total, kind), total.received if kind == "out_of_order" else total.sent
         if frames is None or (kind == "misdirected" and to_many):
@@ -163,9 +163,9 @@ def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:
 
 def _dut_counted(trials: Iterable[Trial]) -> Iterator[str]:
     """``conntrack_full 8,313 in trial-0003: the connection table was full``, of the trial with most."""
-    found = [(each, trial.id) for trial in trials if trial.ledger is not None for each in trial.ledger.counted]
-    worst = {each.reason: (each, trial_id) for each, trial_id in sorted(found, key=lambda pair: pair[0].frames)}
-    yield from (f"{each.reason} {each.frames:,} in {trial_id}: {each.detail}" for each, trial_id in worst.values())
+    errors = [(error, trial.id) for trial in trials if trial.ledger is not None for error in trial.ledger.counted]
+    worst = {error.reason: (error, trial_id) for error, trial_id in sorted(errors, key=lambda pair: pair[0].frames)}
+    yield from (f"{error.reason} {error.frames:,} in {trial_id}: {error.detail}" for error, trial_id in worst.values())
 
 
 def _by_class(
@@ -174,31 +174,42 @@ def _by_class(
     """What these trials say of each class of a mix, at the loads of the outcome's own figures; [] for no mix."""
     if not isinstance(traffic, TrafficMix):
         return []
-    known = {trial_id: trial for trial_id, trial in trials.items() if trial.result.classes}
-    confirmed = [(share_of_goal(1.0, each.goal.name), each.confirmation) for each in outcome.goals]
-    losses = [(at, found.trial_id) for at, found in confirmed if found is not None]
+    by_id = {trial_id: trial for trial_id, trial in trials.items() if trial.result.classes}
+    losses = [
+        (share_of_goal(1.0, goal.goal.name), goal.confirmation.trial_id)
+        for goal in outcome.goals
+        if goal.confirmation is not None
+    ]
     losses += [(load_in_fps(point.load_fps), point.trial_id) for point in outcome.loss_curve]
     if outcome.soak is not None:
-        losses += [(load_in_fps(outcome.soak.load_fps), each) for each in outcome.trials]
-    found_of = []
-    for each in traffic.classes:
-        own = [_class_loss(each.name, at, known[trial], outcome.soak) for at, trial in losses if trial in known]
+        losses += [(load_in_fps(outcome.soak.load_fps), trial_id) for trial_id in outcome.trials]
+    outcomes = []
+    for stream in traffic.classes:
+        name = stream.name
+        own = [_class_loss(name, load, by_id[trial], outcome.soak) for load, trial in losses if trial in by_id]
         latency = tuple(
-            _percentiles(point.at, point.load_fps, trial.id, trial.result.of_class(each.name).latency)
+            _percentiles(point.at, point.load_fps, trial.id, trial.result.of_class(name).latency)
             for point in outcome.latency
-            if point.p50_ns is not None and (trial := known.get(point.trial_id)) is not None
+            if point.p50_ns is not None and (trial := by_id.get(point.trial_id)) is not None
         )
-        samples = [_class_samples(each.name, of_all, known) for of_all in outcome.samples if of_all.metric in _BY_CLASS]
-        samples = [one for one in samples if one.values]
-        facts = (each.name, each.share, each.fixed_fps, each.sends, each.traffic.shape_label)
+        of_all = (samples for samples in outcome.samples if samples.metric in _BY_CLASS)
+        samples = tuple(part for whole in of_all if (part := _class_samples(name, whole, by_id)).values)
         of_class = ClassOutcome(
-            *facts, each.traffic.mean_frame_size, tuple(loss for loss, _ in own), latency, tuple(samples)
+            name,
+            stream.share,
+            stream.fixed_fps,
+            stream.sends,
+            stream.traffic.shape_label,
+            stream.traffic.mean_frame_size,
+            tuple(loss for loss, _ in own),
+            latency,
+            samples,
         )
         figures = [figure for _, of_loss in own for figure in of_loss]
-        figures += [figure for point in latency for figure in latency_figures(point, each.name)]
-        figures += [replace(figure, of_class=each.name) for figure in map(sample_figure, samples)]
-        found_of.append((of_class, figures))
-    return found_of
+        figures += [figure for point in latency for figure in latency_figures(point, name)]
+        figures += [replace(figure, of_class=name) for figure in map(sample_figure, samples)]
+        outcomes.append((of_class, figures))
+    return outcomes
 
 
 def _class_samples(name: str, of_all: Samples, trials: Mapping[str, Trial]) -> Samples:
@@ -214,26 +225,26 @@ def _class_samples(name: str, of_all: Samples, trials: Mapping[str, Trial]) -> S
     return replace(of_all, values=tuple(values))
 
 
-def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> tuple[ClassLoss, list[Figure]]:
+def _class_loss(name: str, load: str, trial: Trial, soak: Soak | None) -> tuple[ClassLoss, list[Figure]]:
     """A class's loss over the whole trial, with its figures: how much of it is certainly the DUT's."""
     result = trial.result
-    counts, by_rule = next(each for each in result.classes if each.name == name), trial.certain_drops
+    counts, by_rule = next(counts for counts in result.classes if counts.name == name), trial.certain_drops
     bounded = soak is not None and bool(soak.why_partial)
-    own = None if soak is None else by_rule if bounded else soak.lost
-    most, least, why = result.judgement.loss_of_class(name, by_rule, own, bounded=bounded)
-    arrivals = [each.arrivals for each in counts.counts if each.arrivals is not None]
-    worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
+    of_soak = None if soak is None else by_rule if bounded else soak.lost
+    most, least, why = result.judgement.loss_of_class(name, by_rule, of_soak, bounded=bounded)
+    arrivals = [count.arrivals for count in counts.counts if count.arrivals is not None]
+    worst = max(arrivals, key=lambda arrival: arrival.outage_ns, default=None)
     gap = (worst.gap_after_ns, worst.gap_before_ns) if worst is not None else (None, None)
-    found = ClassLoss(
-        at,
-        round(max(each.intended for each in counts.counts) / result.due_s),
+    loss = ClassLoss(
+        load,
+        round(max(count.intended for count in counts.counts) / result.due_s),
         trial.id,
         counts.offered,
         most,
         tuple(ns / 1e9 for ns in gap if ns is not None),
     )
     short = "" if soak is not None else _short_of_class(result, name, counts.offered_share)
-    return found, [*class_loss_figures(name, found, least, why or "", short)]
+    return loss, [*class_loss_figures(name, loss, least, why or "", short)]
 
 
 def short_of_load(result: TrialResult) -> str:

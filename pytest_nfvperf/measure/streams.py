@@ -91,15 +91,15 @@ def stream_ends(live: LiveTopology, ends: Ends | None = None) -> tuple[StreamEnd
 
 
 def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
-    found = next((nic for nic in nics if nic.namespace == namespace), None)
-    if found is None:
-        known = dict.fromkeys(nic.namespace for nic in nics)
-        hint = did_you_mean(namespace, list(known))
+    named = next((nic for nic in nics if nic.namespace == namespace), None)
+    if named is None:
+        namespaces = dict.fromkeys(nic.namespace for nic in nics)
+        hint = did_you_mean(namespace, list(namespaces))
         raise ConfigError(
             f"ends: topology {live.name!r} has no namespace {namespace!r} with an address{hint or '.'} There are "
-            f"{listed(known) or 'none'}"
+            f"{listed(namespaces) or 'none'}"
         )
-    return found
+    return named
 
 
 @dataclass(frozen=True, slots=True)

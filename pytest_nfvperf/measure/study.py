@@ -17,10 +17,7 @@ from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fi
 from pytest_nfvperf.measure.forwarding import CountedInstructions, ForwardingRate, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
-from pytest_nfvperf.measure.measurements import (
-    Measurement,
-    Subject,
-)
+from pytest_nfvperf.measure.measurements import Measurement, Subject
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
@@ -352,22 +349,21 @@ class Study:
     def _all_decided(self, work: RunningStudy, found: BlockReadings) -> bool:
         return all(self._decided(outcome) for outcome in self._outcomes(work, found))
 
-    def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
-        values = [each.subject.value for each in work.subjects]
-        fields_of_all = comparison_fields(work.per, values, work.subjects[0].figure.units, found)
+    def _outcomes(self, work: RunningStudy, readings: BlockReadings) -> tuple[Outcome, ...]:
+        values = [measured.subject.value for measured in work.subjects]
+        fields_of_all = comparison_fields(work.per, values, work.subjects[0].figure.units, readings)
         elapsed_s = work.elapsed_s()
         outcomes = []
-        for known, fields in zip(work.subjects, fields_of_all, strict=True):
+        for measured, fields in zip(work.subjects, fields_of_all, strict=True):
+            figure = measured.figure
             outcome = Outcome(
-                labels=self._labels({**known.labels, work.per: known.subject.value}),
-                trials=tuple(known.trials),
-                cores=known.cores,
-                **merge_fields(
-                    known.figure.facts(), {**fields, "algorithm": known.figure.name, "elapsed_s": elapsed_s}
-                ),
+                labels=self._labels({**measured.labels, work.per: measured.subject.value}),
+                trials=tuple(measured.trials),
+                cores=measured.cores,
+                **merge_fields(figure.facts(), {**fields, "algorithm": figure.name, "elapsed_s": elapsed_s}),
             )
-            outcome = with_trials(sampled(outcome), known.figure.sent, self._context.trials.values())
-            outcomes.append(completed(with_offload(outcome, worst_share(known.shares))))
+            outcome = with_trials(sampled(outcome), figure.sent, self._context.trials.values())
+            outcomes.append(completed(with_offload(outcome, worst_share(measured.shares))))
         return tuple(outcomes)
 
     @contextmanager

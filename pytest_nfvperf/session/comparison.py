@@ -105,10 +105,10 @@ class GuardedStudy(Study):
         )
         return tuple(outcomes)
 
-    def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
-        outcomes = super()._outcomes(work, found)
+    def _outcomes(self, work: RunningStudy, readings: BlockReadings) -> tuple[Outcome, ...]:
+        outcomes = super()._outcomes(work, readings)
         if outcomes[-1].label[work.per].endswith(AGAIN):
-            self.floors = {each.metric: (each.low or None, each.high) for each in outcomes[-1].relatives}
+            self.floors = {ratio.metric: (ratio.low or None, ratio.high) for ratio in outcomes[-1].relatives}
         return outcomes
 
     @contextmanager

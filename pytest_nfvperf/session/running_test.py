@@ -85,9 +85,9 @@ def failed_on(
         failed_runs = error.runs
     elif isinstance(error, InvalidTrialsError):
         failed_runs = [trial.id for trial in error.trials]
-    found = [deployed[place] for place in places.of(failed_runs) if place in deployed]
-    if found:
-        return [one for number, one in enumerate(found) if one not in found[:number]]
+    topologies = [deployed[place] for place in places.of(failed_runs) if place in deployed]
+    if topologies:
+        return [topology for number, topology in enumerate(topologies) if topology not in topologies[:number]]
     if places.last is not None and places.last in deployed:
         return [deployed[places.last]]
     return [list(deployed.values())[-1]]

@@ -194,12 +194,12 @@ class SlaCheck:
         reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
         missing = {metric: why for metric, why in reasons.items() if why}
         missing |= {name: why for outcome in outcomes for name, why in outcome.missing.items()}
+        figures = _distinct(outcomes)
+        rules = rules_about_offload(self._rules, labels, {figure.metric for figure in figures})
+        verdicts = judge(rules, labels, figures, self._measured.peers, missing, self._baseline())
+        verdicts = (*verdicts, *judge_defaults(verdicts, labels, figures))
         subject = labels.items()
-        observed = _distinct(outcomes)
-        rules = rules_about_offload(self._rules, labels, {seen.metric for seen in observed})
-        found = judge(rules, labels, observed, self._measured.peers, missing, self._baseline())
-        found = (*found, *judge_defaults(found, labels, observed))
-        return tuple(replace(verdict, subject=tuple(sorted({*subject, *verdict.subject}))) for verdict in found)
+        return tuple(replace(verdict, subject=tuple(sorted({*subject, *verdict.subject}))) for verdict in verdicts)
 
     def _judge(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
         self._measured.add(_labels(outcomes), _distinct(outcomes))
