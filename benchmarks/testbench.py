@@ -11,10 +11,10 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.measure.alternation import SideBySide
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial

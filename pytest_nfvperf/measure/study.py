@@ -11,7 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Unpack
 
-from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
+from pytest_nfvperf.measure.alternation import (
+    FEWEST_BLOCKS,
+    BlockReadings,
+    Schedule,
+    SideBySide,
+    SubjectDeployer,
+    read_blocks,
+)
 from pytest_nfvperf.measure.call_arguments import Label, OneTraffic, Sent, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.forwarding import CountedInstructions, ForwardingRate, check_time
@@ -21,7 +28,6 @@ from pytest_nfvperf.measure.measurements import Measurement, Subject
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.measure.side_by_side import SideBySide, SubjectDeployer
 from pytest_nfvperf.measure.soak import ndr_to_share
 from pytest_nfvperf.measure.streams import Ends, ReconnectTime, StreamRunner, StreamSettings, TcpThroughput
 from pytest_nfvperf.measure.trials import Context

@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not is_worker(config):
         config.pluginmanager.register(ResultLines(config), RESULT_LINES)
     if config.pluginmanager.hasplugin("xdist") and config.getoption("dist") != "no":
-        from pytest_nfvperf.plugin.controller import XdistHooks  # noqa: PLC0415 - only with workers
+        from pytest_nfvperf.plugin.scheduler import XdistHooks  # noqa: PLC0415 - only with workers
 
         config.pluginmanager.register(XdistHooks(config), "nfvperf-xdist")
 
@@ -158,9 +158,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     selection.sort_suites(config, items)
     if config.stash[OPTIONS_KEY].time_limit_s is not None:
-        from pytest_nfvperf.plugin.time_limit import put_judged_first  # noqa: PLC0415 - only with a limit
-
-        put_judged_first(items, session_of(config))
+        selection.put_judged_first(items, session_of(config))
     selected = [item for item in items if is_measuring(item)]
     selection.check_before_run(config, selected, session_of(config))
     worker.report_places(config, items, session_of(config))
@@ -207,7 +205,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
     if session_of(config).time_limit.limit_s is not None:
-        from pytest_nfvperf.plugin.time_limit import LimitedRun  # noqa: PLC0415 - only with a limit
+        from pytest_nfvperf.plugin.selection import LimitedRun  # noqa: PLC0415 - only with a limit
 
         lines = config.pluginmanager.get_plugin(RESULT_LINES)
         earlier_s = lines.earlier() if isinstance(lines, ResultLines) else {}

@@ -5,6 +5,9 @@ as pytest collected them. The order within a file stays.
 
 Tests that need what the testbed lacks are not selected. Each need is asked once, and nothing is started for it.
 
+A run with a time limit measures first what an SLA judges: if the time is not enough, figures that nobody judges are
+missing. No test begins after the limit, and repeats take nothing that the tests to come need.
+
 Three things are refused: rules that select no test, plugins that make measuring impossible (docs/reference/
 other-plugins.md lists them), and rules that this run can never judge. Tests are arbitrary Python, so such a rule is
 refused only if all tests that it selects measure by our fixture ``search``. Some rules are refused only if a fixture
@@ -25,7 +28,7 @@ import pytest
 from pytest_nfvperf.config.sla_file import TESTBED_LABELS, doubts, unknown_labels
 from pytest_nfvperf.model.display import did_you_mean, how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
-from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
+from pytest_nfvperf.model.measure.profile import QUICK, SMOKE, Profile, plan_search_s
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, why_never
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab
@@ -73,6 +76,10 @@ _OF_TRAFFIC = frozenset({"frame_size", "flows", "direction", "headers", "classes
 _MEASURES = frozenset({"search", "study", "soak", "streams", "copies", "convergence"})
 _OF_RUNS = TESTBED_LABELS | {"profile"}
 """Labels of the whole run. A rule about another testbed or profile does not apply, and is no mistake."""
+NOT_BEGUN_KEY = pytest.StashKey[bool]()
+_FUNCTIONAL_S, _AROUND_SOAK_S = 2.0, 15.0
+_OF_BUDGET = 1 / 3
+"""A comparison that is clear at once takes this part of its budget."""
 
 
 def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -611,3 +618,60 @@ def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
         (own == name or own.startswith((f"{name}[", f"{name}::"))) and (base / path).resolve() == item.path.resolve()
         for path, _, name in named
     )
+
+
+# The time limit.
+
+
+def expected_s(item: pytest.Item, profile: Profile) -> float:
+    """Seconds that a test takes on a quiet machine, by the fixtures that it measures with."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return (
+        ("search" in fixtures) * plan_search_s(profile, latency=True)
+        + ("study" in fixtures) * profile.comparison_budget_s * _OF_BUDGET
+        + ("soak" in fixtures) * (profile.soak_s + _AROUND_SOAK_S)
+    ) or _FUNCTIONAL_S
+
+
+def put_judged_first(items: list[pytest.Item], session: NfvSession) -> None:
+    """Measure figures that no requirement judges after all others; tests that measure none keep their place."""
+    own = session.backend.labels()
+
+    def is_unjudged(item: pytest.Item) -> bool:
+        figures = {"search", "study", "soak"} & set(getattr(item, "fixturenames", ()))
+        if not (is_measuring(item) and figures):
+            return False
+        rules = [rule.without_class() for rule in session.rules_in_force(item.path)]
+        subjects = [own | labels for labels in subject_labels(item, session.profile.name)]
+        return not any(rule.matches(labels) for rule in rules for labels in subjects)
+
+    items.sort(key=is_unjudged)
+
+
+class LimitedRun:
+    """Passes tests over once the time limit is used up; a plugin of pytest.
+
+    ``earlier_s``: what tests took when they last ran here, by node id.
+    """
+
+    def __init__(self, session: NfvSession, items: Sequence[pytest.Item], earlier_s: Mapping[str, float]) -> None:
+        self._session = session
+        self._needed_s = {
+            item.nodeid: earlier_s.get(item.nodeid, expected_s(item, session.profile))
+            for item in items
+            if is_measuring(item)
+        }
+
+    def begins(self, item: pytest.Item) -> bool:
+        """Whether there is time to begin this test; reserves the time of those after it."""
+        limit = self._session.time_limit
+        self._needed_s.pop(item.nodeid, None)
+        limit.reserved_s = sum(self._needed_s.values())
+        if over := limit.is_over:
+            item.stash[NOT_BEGUN_KEY] = True
+            self._session.not_begun += 1
+        return not over
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        return item.stash.get(NOT_BEGUN_KEY, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.measure.side_by_side import SideBySide
+from pytest_nfvperf.measure.alternation import SideBySide
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import phy2phy

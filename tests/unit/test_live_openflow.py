@@ -11,9 +11,9 @@ from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedTopology
+from pytest_nfvperf.measure.alternation import SideBySide
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts, Service
-from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
