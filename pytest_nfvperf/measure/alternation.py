@@ -12,6 +12,7 @@ from typing import Protocol, Self
 
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import DeployedOn, InvalidTrialsError, add_evidence
+from pytest_nfvperf.measure.vnf_processes import all_in_the_loop
 from pytest_nfvperf.model.errors import TestbedError, run_all
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.statistics import CONFIDENCE
@@ -78,12 +79,6 @@ class Schedule:
         """Numbers of blocks after which an interim look happens."""
         return tuple(self.fewest * factor for factor in LOOKS)
 
-    def turns_before(self, look: int) -> int:
-        """Turns of a block that is read for this look."""
-        if self.turns is None:
-            return 1
-        return self.turns if look == self.fewest else LATER_TURNS * self.turns
-
     def orders(self, subjects: int, block: int, turns: int, shuffle: random.Random) -> Iterator[list[int]]:
         """Order of each turn of a block, every second one the opposite: what drifts evenly meets all alike."""
         order = list(range(subjects))
@@ -130,11 +125,6 @@ class BlockReadings:
             return len(self.blocks)
         return min(sum(map(bool, self.pairs(subject))) for subject in range(1, len(self.blocks[0][0])))
 
-    @property
-    def fewest_readings(self) -> int:
-        """Of the subject that has the fewest."""
-        return min(sum(map(len, self.readings(subject))) for subject in range(len(self.blocks[0][0])))
-
     def readings(self, subject: int) -> list[list[Reading]]:
         """Of one subject, by block."""
         return [[reading for turn in block if (reading := turn[subject]) is not None] for block in self.blocks]
@@ -178,7 +168,7 @@ def read_blocks(
     found = BlockReadings(paired=schedule.turns is not None)
     shuffle = random.Random(1)  # noqa: S311 - an order, no secret
     for look in schedule.looks:
-        turns = schedule.turns_before(look)
+        turns = (schedule.turns or 1) * (1 if look == schedule.fewest or not found.paired else LATER_TURNS)
         while found.count < look and (len(found.blocks) < schedule.fewest or elapsed_s() < schedule.budget_s):
             number = len(found.blocks)
             begin_block(number)  # its errors end the comparison, whatever was read so far
@@ -186,7 +176,7 @@ def read_blocks(
                 orders = schedule.orders(subjects, number, turns, shuffle)
                 _read_block(found, orders, take, max(1, look - number) * turns * subjects)
             except InvalidTrialsError:
-                if found.fewest_readings < schedule.fewest:
+                if min(sum(map(len, found.readings(subject))) for subject in range(subjects)) < schedule.fewest:
                     raise
                 return found  # enough for a figure, if not for every verdict
             if found.paired and found.count >= FEWEST_PAIRED and give_up(found):
@@ -276,7 +266,7 @@ class SideBySide:
         Freezing does not stop the kernel's OVS, nor perhaps a third party's; VNFs that are processes poll on.
         """
         freeze = all(
-            dut.kind != "system" and ":" not in (dut.kind or "") and own.loops_vnfs(topology)
+            dut.kind != "system" and ":" not in (dut.kind or "") and all_in_the_loop(topology, own.parts.vnfs)
             for topology, dut in subjects
         )
         duts = sum(max(1, len(topology.nodes)) for topology, _ in subjects)

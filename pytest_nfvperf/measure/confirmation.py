@@ -280,9 +280,16 @@ class ConfirmationSearch:
             if not self.measurer.judge_only:  # there counts are those of a class, and the load is that of all
                 offered = round(result.offered_fps or load_fps)
             return Confirmation(trial.id, offered, result.due_s, ratio, meets, result.offered)
-        seconds, elsewhere = judged.windows * result.windows.length_ns / 1e9, result.lost - judged.lost
-        passed = meets and not result.given_up
-        return Confirmation(trial.id, offered, result.due_s, ratio, passed, judged.offered, seconds, elsewhere)
+        return Confirmation(
+            trial_id=trial.id,
+            load_fps=offered,
+            duration_s=result.due_s,
+            loss_ratio=ratio,
+            passed=meets and not result.given_up,
+            offered_frames=judged.offered,
+            undisturbed_s=judged.windows * result.windows.length_ns / 1e9,
+            lost_disturbed=result.lost - judged.lost,
+        )
 
 
 def _short_of(load_fps: float, trial_id: str, share: float) -> _OpenLoad:

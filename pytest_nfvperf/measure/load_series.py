@@ -278,25 +278,10 @@ def latency_profile(
             point, why = latency_point(name, trial)
         except (InvalidTrialsError, OutOfTimeError) as error:
             trials = error.trials if isinstance(error, InvalidTrialsError) else ()
-            point, why = _no_latency(name, round(load_fps), trials[-1].id if trials else ""), str(error)
+            point, why = _percentiles(name, round(load_fps), trials[-1].id if trials else "", None), str(error)
         points.append(point)
         missing |= latency_missing(point, why)
     return tuple(points), missing
-
-
-def _no_latency(name: str, load_fps: int, trial_id: str) -> LatencyPoint:
-    return LatencyPoint(
-        at=name,
-        load_fps=load_fps,
-        trial_id=trial_id,
-        min_ns=None,
-        p50_ns=None,
-        p90_ns=None,
-        p99_ns=None,
-        p999_ns=None,
-        max_ns=None,
-        samples=0,
-    )
 
 
 def latency_point(name: str, trial: Trial) -> tuple[LatencyPoint, str]:
@@ -304,27 +289,27 @@ def latency_point(name: str, trial: Trial) -> tuple[LatencyPoint, str]:
 
     No figures if it was short of that load.
     """
-    load = trial.result.spec.load_fps
     short = short_of_load(trial.result) or "; ".join(map(str, trial.result.invalid))
-    found = _no_latency(name, load, trial.id) if short else _percentiles(name, load, trial.id, trial.result.latency)
-    return found, short
+    latency = None if short else trial.result.latency
+    return _percentiles(name, trial.result.spec.load_fps, trial.id, latency), short
 
 
 def _percentiles(name: str, load: int, trial_id: str, histogram: Histogram | None) -> LatencyPoint:
-    if histogram is None or not histogram.total:
-        return _no_latency(name, load, trial_id)
-    p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
+    """None of them without a histogram, or without samples."""
+    if histogram is not None and not histogram.total:
+        histogram = None
+    p50, p90, p99, p999 = (None if histogram is None else histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
     return LatencyPoint(
         at=name,
         load_fps=load,
         trial_id=trial_id,
-        min_ns=histogram.min_ns,
+        min_ns=None if histogram is None else histogram.min_ns,
         p50_ns=p50,
         p90_ns=p90,
         p99_ns=p99,
         p999_ns=p999,
-        max_ns=histogram.max_ns,
-        samples=histogram.total,
+        max_ns=None if histogram is None else histogram.max_ns,
+        samples=0 if histogram is None else histogram.total,
     )
 
 

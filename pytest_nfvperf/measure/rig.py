@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
 from pytest_nfvperf.measure.cpu_placement import Placement
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner, add_evidence, underlying_death
-from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.measure.vnf_processes import RunningVnfs, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.disturbance.trial import TrialResult
@@ -402,10 +402,6 @@ class Rig:
         self.generator()
         return self.parts.room_for_companions()
 
-    def loops_vnfs(self, topology: Topology) -> bool:
-        """True if all VNFs run in the generator's own loop, so that they rest between its trials."""
-        return all_in_the_loop(topology, self.parts.vnfs)
-
     def beside(self, name: str) -> Rig:
         """A companion: one more rig on the same CPUs, not started yet. UnavailableError if there can be none.
 
@@ -615,14 +611,14 @@ class Rig:
             vnfs.check_alive()
 
         deployment = Deployment(
-            built,
-            datapath.info(),
-            generator,
-            None,
-            datapath.restart,
-            self.parts.watch_path,
-            datapath.collectors(),
-            datapath.samplers(),
+            built=built,
+            datapath=datapath.info(),
+            generator=generator,
+            runner=None,
+            restart=datapath.restart,
+            watch_path=self.parts.watch_path,
+            collectors=datapath.collectors(),
+            samplers=datapath.samplers(),
             check_alive=check_alive,
             processes=lambda: vnfs.process_roles(datapath),
             vnfs=vnfs,

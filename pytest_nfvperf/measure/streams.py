@@ -214,7 +214,9 @@ class Profiling(Protocol):
         """``name``: the record of the run; ``what`` was measured, for a person; ``work``: does the same again."""
         ...
 
-    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None: ...
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Compare the profiles of subjects. ``per``: the label that they differ in."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -373,11 +375,6 @@ class TcpThroughput(Measurement):
             **run.cost_values(),
         }
         return Reading({name: value for name, value in values.items() if value is not None}, run.id)
-
-    def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """Compare the CPU profiles of subjects, if somebody requests them. ``per``: the label that they differ in."""
-        if self.runner.profile is not None:
-            self.runner.profile.compare(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         return {**Measurement.labels(self, live), "streams": str(self.spec.streams)}

@@ -228,7 +228,9 @@ class Study:
         """
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
         subjects, figure = self._sending_instead(subjects, figure)
-        _check_frames(subjects, figure)
+        for subject in subjects:
+            if (traffic := subject.traffic or figure.sent) is not None:
+                check_sendable("study", subject.topology, traffic)
         for subject in subjects:
             self._deploy.refuse_lacking(subject.topology, subject.dut)
         clock, measured = self._context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
@@ -241,8 +243,8 @@ class Study:
             outcomes = self._in_rounds(work)
         for outcome in outcomes:
             self._context.recorder.emit(outcome)
-        if isinstance(figure, TcpThroughput):
-            figure.compare_profiles(per, outcomes)
+        if isinstance(figure, TcpThroughput) and figure.runner.profile is not None:
+            figure.runner.profile.compare(per, outcomes)
         return outcomes
 
     def _budget_s(self) -> float:
@@ -392,13 +394,6 @@ class Study:
         """Measured labels replace a test's own, except for the name of its topology."""
         own = {name: self.labels[name] for name in ("topology",) if name in self.labels}
         return tuple(sorted({**self.labels, **measured, **own}.items()))
-
-
-def _check_frames(subjects: Sequence[Subject], figure: Measurement) -> None:
-    for subject in subjects:
-        traffic = subject.traffic or figure.sent
-        if traffic is not None:
-            check_sendable("study", subject.topology, traffic)
 
 
 def figure_of(subject: Subject, figure: Measurement) -> Measurement:

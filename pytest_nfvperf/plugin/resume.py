@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
     report = AdoptedTests(str(session.run_dir), ids(adopted), ids(ended), ids(rejudged), other_rigs)
     channel = channel_of(config)
     if channel is not None:  # the controller gives each test to a worker that adopts it, and reports all
-        channel.send(ADOPTED, report.as_message())
+        channel.send(ADOPTED, asdict(report))
         return
     for line in report.lines(len(items)):
         say(config, line)

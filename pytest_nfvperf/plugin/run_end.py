@@ -147,9 +147,6 @@ class Stopping(RunEnd):
         self._soaking = True
         self._begin(name)
 
-    def _elapsed_s(self) -> float:
-        return time.monotonic() - self._since if self.signal_name else 0.0
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note that the interruption has reached pytest, so that it need not be repeated."""
@@ -234,7 +231,8 @@ class Stopping(RunEnd):
     def _on_alarm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal.signal calls it
         """Interrupt again whoever caught the interruption, or waits for something."""
         if self._finishing is None and not self._unwound:
-            over_s = self._elapsed_s() - (SOAK_END_S if self._soaking else 0.0)
+            elapsed_s = time.monotonic() - self._since if self.signal_name else 0.0
+            over_s = elapsed_s - (SOAK_END_S if self._soaking else 0.0)
             if over_s < 0:
                 return
             if over_s > GIVE_UP_S:

@@ -339,7 +339,9 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
             waiting = [*self._waiting()]
             if any(group.place is not None and group.place.functional for group in waiting):
                 self._channel.say_room()
-            orphan = next((group for group in waiting if not self._can_run(group)), None)
+            orphan = next(
+                (group for group in waiting if not any(self._may_get(node, group) for node in self.assigned_work)), None
+            )
             if orphan is not None:
                 self._refuse(self._channel.why_no_testbed(orphan.place.label if orphan.place is not None else ""))
         self._feed()
@@ -394,9 +396,6 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
 
     def _unfinished(self, node: Any) -> list[tuple[str, dict[str, bool]]]:
         return [(name, tests) for name, tests in self.assigned_work[node].items() if not all(tests.values())]
-
-    def _can_run(self, group: Group) -> bool:
-        return any(self._may_get(node, group) for node in self.assigned_work)
 
     def _may_get(self, node: Any, group: Group) -> bool:
         """Whether a worker may get a group. Workers that adopt its earlier results come first, while one can run it."""

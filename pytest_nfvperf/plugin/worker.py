@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +73,6 @@ class AdoptedTests:
     ended: Sequence[str] = ()
     rejudged: Sequence[str] = ()
     other_rigs: Mapping[str, str] = field(default_factory=dict)
-
-    def as_message(self) -> dict[str, Any]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def lines(self, selected: int) -> Iterator[str]:
         """Text for the user. ``selected``: number of all tests of the run."""

@@ -339,7 +339,18 @@ def side_verdict(side: SideFigures, baseline: str, labels: tuple[tuple[str, str]
         reason = side.reason or "its figure could not be read"
         judgement = Judgement.FAIL if side.state is SideState.FAILED else Judgement.INCONCLUSIVE
         wanted = f"{side.side} works as {baseline} does"
-        return Verdict(judgement, wanted, "", None, "ratio", None, None, reason, RULE, subject=labels)
+        return Verdict(
+            judgement=judgement,
+            requirement=wanted,
+            metric="",
+            limit=None,
+            unit="ratio",
+            observed=None,
+            margin=None,
+            reason=reason,
+            rule=RULE,
+            subject=labels,
+        )
     beyond = "below" if metric.better == HIGHER else "above"
     pairs, blocks = how_many(metric.pairs, "pair"), how_many(metric.blocks, "block")
     return Verdict(

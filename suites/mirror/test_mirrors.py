@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pytest
 
@@ -91,64 +90,59 @@ def test_software_to_host(
     sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))
 
 
-@dataclass(frozen=True)
-class HardwareMirror:
-    """Checks a mirror as those in software are, where the NIC has its flows."""
-
-    deploy: Deployer
-    offloaded: Callable[[LiveTopology], None]
-    study: Study
-    sla: SlaCheck
-
-    def check(self, subjects: Sequence[Subject], frame_size: int, load: str) -> None:
-        """Skip, with OVS's reason for each flow, if no flow of the last subject is in hardware."""
-        self.offloaded(self.deploy(subjects[-1].topology))
-        sent = Traffic(frame_size=frame_size, bidirectional=False)
-        self.sla.check_each(self.study.mirror_cost("case", subjects, sent, LOADS[load]))
+CheckInHardware = Callable[[Sequence[Subject], int, str], None]
+"""Arguments: the subjects, the frame size, and the name of the load."""
 
 
 @pytest.fixture
-def hardware(
+def check_in_hardware(
     deploy: Deployer, offloaded: Callable[[LiveTopology], None], study: Study, sla: SlaCheck
-) -> HardwareMirror:
-    return HardwareMirror(deploy, offloaded, study, sla)
+) -> CheckInHardware:
+    """Check a mirror as those in software are, where the NIC has its flows."""
+
+    def check(subjects: Sequence[Subject], frame_size: int, load: str) -> None:
+        offloaded(deploy(subjects[-1].topology))  # skips where none of its flows is in hardware
+        sent = Traffic(frame_size=frame_size, bidirectional=False)
+        sla.check_each(study.mirror_cost("case", subjects, sent, LOADS[load]))
+
+    return check
 
 
 @pytest.mark.nfv(topology="vm-chain-2")
 @sweep("load", LOADS, quick={"10 %"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
 @compares("case", (BASELINE, "3a"))
-def test_offloaded_to_vm(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+def test_offloaded_to_vm(case: Sequence[str], frame_size: int, load: str, check_in_hardware: CheckInHardware) -> None:
     """A mirror to a monitor VM where the NIC has the flows: S4's 3a.
 
     Steps: send a little and see where the flows are; then as the mirrors in software.
     Verify: as the mirrors in software; skipped, with OVS's reason for each flow, where no flow is in hardware.
     """
-    hardware.check([Subject(name, _chain(name)) for name in case], frame_size, load)
+    check_in_hardware([Subject(name, _chain(name)) for name in case], frame_size, load)
 
 
 @pytest.mark.nfv(topology="vm-chain-2")
 @sweep("load", LOADS, quick={"10 %"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
 @compares("case", (BASELINE, "3b"))
-def test_offloaded_to_port(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+def test_offloaded_to_port(case: Sequence[str], frame_size: int, load: str, check_in_hardware: CheckInHardware) -> None:
     """A mirror to another port of the generator where the NIC has the flows: S4's 3b.
 
     Steps and verification: as test_offloaded_to_vm.
     """
-    hardware.check([Subject(name, _chain(name)) for name in case], frame_size, load)
+    check_in_hardware([Subject(name, _chain(name)) for name in case], frame_size, load)
 
 
 @pytest.mark.nfv(topology="vm-chain-2")
 @sweep("load", LOADS, quick={"10 %"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
 @compares("case", (BASELINE, "3c"))
-def test_offloaded_to_host(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+def test_offloaded_to_host(case: Sequence[str], frame_size: int, load: str, check_in_hardware: CheckInHardware) -> None:
     """A mirror to a tap of the host where the NIC has the flows: S4's 3c.
 
     Steps and verification: as test_offloaded_to_vm.
     """
-    hardware.check([Subject(name, _chain(name)) for name in case], frame_size, load)
+    check_in_hardware([Subject(name, _chain(name)) for name in case], frame_size, load)
 
 
 @pytest.mark.nfv(topology="ports")
@@ -156,7 +150,9 @@ def test_offloaded_to_host(case: Sequence[str], frame_size: int, load: str, hard
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
 @pytest.mark.nfv_needs(cabled=3)
 @compares("case", ("no mirror", "port"))
-def test_offloaded_between_ports(case: Sequence[str], frame_size: int, load: str, hardware: HardwareMirror) -> None:
+def test_offloaded_between_ports(
+    case: Sequence[str], frame_size: int, load: str, check_in_hardware: CheckInHardware
+) -> None:
     """A mirror where the NIC has the flows and there is no VM: from p0 to p1, copies to p2.
 
     It needs no VM in hardware (SR-IOV, vDPA), so it shows what a NIC does by itself.
@@ -169,7 +165,7 @@ def test_offloaded_between_ports(case: Sequence[str], frame_size: int, load: str
         "no mirror": compose("ports", *ends),
         "port": compose("ports mirrored", *ends, monitor("p2", "br0"), mirror("all", "br0", "p2", select_src=("p0",))),
     }
-    hardware.check([Subject(name, topologies[name]) for name in case], frame_size, load)
+    check_in_hardware([Subject(name, topologies[name]) for name in case], frame_size, load)
 
 
 @pytest.mark.nfv_not_quick
