@@ -519,9 +519,7 @@ class TrialRunner:
         by_place = offloaded_frames(trial_id, result.sent, result.received, moves, alone=self.alone)
         queues = frames_by_queue(moves)
         trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s, queues, by_place)
-        self.context.trials[trial_id] = trial
-        if by_place is not None and result.valid and spec.purpose != "warm-up":
-            self._offloaded.append(by_place)
+        self._keep(trial)
         if self.context.place is not None:
             self.context.places.ran(trial.id, self.context.place)
         encode = self.recorder.encode
@@ -536,6 +534,11 @@ class TrialRunner:
         with self.recorder.stopwatch.of(Span.WAITING):
             most_s = self.context.time_limit.spare_s * _WAITED
             return self._placement.settle(self.generator, self.context.dut, most_s)
+
+    def _keep(self, trial: Trial) -> None:
+        self.context.trials[trial.id] = trial
+        if trial.offloaded is not None and trial.result.valid and trial.result.spec.purpose != "warm-up":
+            self._offloaded.append(trial.offloaded)
 
     def take_offloaded(self) -> list[OffloadedFrames]:
         """Who handled the frames of the valid trials since the last call, warm-ups left out."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -47,13 +46,6 @@ OWN_TESTBEDS = Point[Testbed]("testbed")
 _INTERVAL_S, _LOCK_RUN_DIR_S = 0.2, 10.0
 
 
-class TestbedLease(NamedTuple):
-    """The testbed of a process. ``given``: None for the embedded one. ``held``: False where other workers hold all."""
-
-    given: GivenTestbed | None
-    held: bool
-
-
 def make_session(config: pytest.Config, options: Options) -> NfvSession:
     """Read the testbed file and make the session; start nothing.
 
@@ -75,8 +67,8 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
             if options.traffic is None
             else load_traffic(options.traffic, shown_place(str(options.traffic), options.root))
         )
-        lease = _lease(config, options, run_dir)
-        testbed = _testbed(config, options, lease.given)
+        given, is_held = _lease(config, options, run_dir)
+        testbed = _testbed(config, options, given)
         backend = _backend(config, testbed, options)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
@@ -93,30 +85,45 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         # Judge relations also by what other workers measured.
         session.measured.publish = partial(channel.send, OBSERVED)
         session.measured.receive = channel.observed_elsewhere
-        if lease.held:
-            channel.send(TESTBED, (testbed.name, lease.given.label if lease.given else ""))
-        elif lease.given is None and session.machine.can_share:
+        if is_held:
+            channel.send(TESTBED, (testbed.name, given.label if given else ""))
+        elif given is None and session.can_share:
             # What a lost worker left takes room until it is reaped.
-            channel.send(ROOM, max(1, session.machine.room()))
+            channel.send(ROOM, max(1, backend.room()))
     return session
 
 
-def _lease(config: pytest.Config, options: Options, run_dir: Path) -> TestbedLease:
-    """Lease the testbed to measure on. A run that starts nothing leases none, and reads the first file."""
-    if not starts(config, options) and not (options.setup_only and hasattr(config, "workerinput")):
-        return TestbedLease(next(iter(options.testbeds), None), held=False)
-    if len(options.labels) > 1 and not hasattr(config, "workerinput"):
+def _lease(config: pytest.Config, options: Options, run_dir: Path) -> tuple[GivenTestbed | None, bool]:
+    """Lease the testbed to measure on until the process ends, one with this worker's label if possible.
+
+    A run that starts nothing leases none, and reads the first file. ConfigError if none is free in time.
+
+    Returns the testbed, None for the embedded one; and whether it is held: False where other workers hold all.
+    """
+    is_worker, leases = hasattr(config, "workerinput"), config.stash.setdefault(LEASES_KEY, [])
+    if not starts(config, options) and not (options.setup_only and is_worker):
+        return next(iter(options.testbeds), None), False
+    if len(options.labels) > 1 and not is_worker:
         raise ConfigError(
             f"testbeds of {len(options.labels)} labels ({', '.join(options.labels)}) need a worker each: "
             f"add -n {len(options.labels)} (pytest-xdist)"
         )
-    channel = channel_of(config)
-    label = channel.wanted if channel else ""
-    shared_dir = None
-    if hasattr(config, "workerinput"):
+    if is_worker:
         run_dir.mkdir(parents=True, exist_ok=True)
-        shared_dir = run_dir
-    return _lease_testbed(config, options, label, shared_dir, partial(say, config))
+    if not options.testbeds:
+        return None, not is_worker or _hold(leases, run_dir)
+    channel = channel_of(config)
+    here = [given for given in options.testbeds if given.path.is_file()]
+    # With no file here, the first one leads to the error message that names it.
+    of_label = [given for given in here if given.label == (channel.wanted if channel else "")]
+    choice = of_label or here or list(options.testbeds[:1])
+    given = _lease_file(choice, leases, options.wait_s, run_dir if is_worker else None, partial(say, config))
+    if given is None:
+        return choice[0], False
+    if is_worker:
+        # Lock the run's directory, too: other workers that find no free testbed look there, perhaps right now.
+        wait_until(lambda: _hold(leases, run_dir, shared=True), f"a lock on {run_dir}", _LOCK_RUN_DIR_S)
+    return given, True
 
 
 def _testbed(config: pytest.Config, options: Options, given: GivenTestbed | None) -> Testbed:
@@ -184,26 +191,6 @@ def _progress(config: pytest.Config) -> Progress:
     )
 
 
-def _lease_testbed(config: pytest.Config, options: Options, label: str, run_dir: Path | None, say: Say) -> TestbedLease:
-    """Lease a testbed until the process ends, one with this label if possible; ConfigError if none is free in time.
-
-    ``run_dir``: of the run, in one of its workers; None for a process without other workers.
-    """
-    leases = config.stash.setdefault(LEASES_KEY, [])
-    if not options.testbeds:
-        return TestbedLease(None, run_dir is None or _hold(leases, run_dir))
-    here = [given for given in options.testbeds if given.path.is_file()]
-    # With no file here, the first one leads to the error message that names it.
-    choice = [given for given in here if given.label == label] or here or list(options.testbeds[:1])
-    given = _lease_file(choice, leases, options.wait_s, run_dir, say)
-    if given is None:
-        return TestbedLease(choice[0], held=False)
-    if run_dir is not None:
-        # Lock the run's directory, too: other workers that find no free testbed look there, perhaps right now.
-        wait_until(lambda: _hold(leases, run_dir, shared=True), f"a lock on {run_dir}", _LOCK_RUN_DIR_S)
-    return TestbedLease(given, held=True)
-
-
 def release_testbed(config: pytest.Config) -> None:
     for lease in config.stash.get(LEASES_KEY, []):
         lease.close()
@@ -216,24 +203,22 @@ def _hold(leases: list[Lease], place: Path, *, shared: bool = False) -> bool:
     return lease is not None
 
 
-def _held_by_other_worker(run_dir: Path | None) -> bool:
-    """Whether another worker of this run holds a testbed."""
-    if run_dir is None:
-        return False
-    lease = try_lease(run_dir)
-    if lease is not None:
-        lease.close()
-    return lease is None
-
-
 def _lease_file(
     choice: Sequence[GivenTestbed], leases: list[Lease], wait_s: float, run_dir: Path | None, say: Say
 ) -> GivenTestbed | None:
-    """The first of these testbeds that is free; None if only other workers of this run hold testbeds."""
+    """The first of these testbeds that is free; None if only other workers of this run hold testbeds.
+
+    ``run_dir``: of the run, in one of its workers; None for a process without other workers.
+    """
 
     def ended() -> list[GivenTestbed | None]:
         free = next((testbed for testbed in choice if _hold(leases, testbed.path)), None)
-        return [free] if free is not None or _held_by_other_worker(run_dir) else []
+        if free is not None or run_dir is None:
+            return [] if free is None else [free]
+        unused = try_lease(run_dir)  # another worker that holds a testbed has locked it
+        if unused is not None:
+            unused.close()
+        return [None] if unused is None else []
 
     if given := ended():
         return given[0]

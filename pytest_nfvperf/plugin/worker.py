@@ -214,11 +214,11 @@ def selected_test(item: pytest.Item, session: NfvSession, testbed_labels: Mappin
 
 def wait_for_turn(item: pytest.Item, session: NfvSession) -> None:
     """Before a measuring test wait until all other tests have ended. Functional tests share the machine."""
-    session.machine.functional = _is_functional(item, session)
+    session.functional = _is_functional(item, session)
     channel = channel_of(item.config)
-    if channel is not None and is_measuring(item) and not session.machine.functional:
+    if channel is not None and is_measuring(item) and not session.functional:
         channel.wait_for_quiet()
 
 
 def _is_functional(item: pytest.Item, session: NfvSession) -> bool:
-    return item.get_closest_marker(FUNCTIONAL) is not None and session.machine.can_share
+    return item.get_closest_marker(FUNCTIONAL) is not None and session.can_share

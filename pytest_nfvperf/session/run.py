@@ -3,7 +3,7 @@
 Everything is made when first needed, so that collecting tests costs nothing and changes nothing::
 
     NfvSession
-      machine     RigProvider       makes the rig; locks the machine, exclusively or shared
+      rig         Rig               datapath, generator and topology; the first use locks the machine, or shares it
       recorder    Recorder          evidence; the run record comes first, and is written again as more becomes known
       measured    MeasuredSubjects  what relations of SLAs compare
       slas        Slas              the rules in force, by test file
@@ -88,60 +88,6 @@ CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
 """Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""
 
 
-class RigProvider:
-    """Makes the rig of one pytest process, on an exclusive or a shared machine; ``exclusive``: never share it.
-
-    ``functional`` says that the running test judges no rate; whoever starts a test sets it.
-    """
-
-    def __init__(self, backend: Backend, *, exclusive: bool) -> None:
-        self.functional = False
-        self._backend = backend
-        self._exclusive = exclusive
-        self._shared = False
-
-    @cached_property
-    def can_share(self) -> bool:
-        """Whether functional tests of other processes can run at the same time."""
-        return not self._exclusive and self._backend.can_share
-
-    def room(self) -> int:
-        """For how many rigs there is memory now; 0 where the machine cannot be shared."""
-        return self._backend.room() if self.can_share else 0
-
-    def rig(self, current: Rig | None, context: Context) -> Rig:
-        """The rig for the running test: the current one, unless it is shared and the test measures."""
-        if current is None:
-            return self._make(context)
-        if self.functional or not self._shared:
-            return current
-        try:
-            current.close()
-        finally:
-            self._backend.close()
-        return self._make(context)
-
-    def replace_interrupted(self, rig: Rig | None, context: Context) -> Rig | None:
-        """A new rig, after a signal interrupted work on this one, or its making, at an unknown place.
-
-        No variable knows what it may have left. Closing the backend removes everything that the journal lists.
-        """
-        try:
-            if rig is not None:
-                rig.interrupted()
-        finally:
-            self._backend.close()
-        if rig is None:
-            return None
-        fresh = self._make(context)
-        fresh.adopt_failures_of(rig)
-        return fresh
-
-    def _make(self, context: Context) -> Rig:
-        self._shared = self.functional and self.can_share
-        return Rig(self._backend.shared_parts() if self._shared else self._backend.parts(), context)
-
-
 def with_bands(data: RunData, observed: ObservedBands) -> RunData:
     """The run record with the CPU bands of its trials in the fingerprint, for the end of the run."""
     bands = {"near": (observed.near_trials, observed.near_ns), "far": (observed.far_trials, observed.far_ns)}
@@ -169,6 +115,7 @@ class NfvSession:
         not_for_testbed: node ids of tests that are not selected because the testbed lacks what they need, by reason.
         test_file: file of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak: the run ends after this test; "" without one.
+        functional: the running test judges no rate; whoever starts a test sets it.
         rig_suspect: a signal interrupted work on the testbed; whoever begins a test replaces the rig.
         time_limit: of the run, from now on. ``not_begun``: how many tests it kept from being begun.
         stopping: how the run ends when a signal asks it to.
@@ -204,6 +151,7 @@ class NfvSession:
         self.deployed: dict[DeployedOn, TopologyData] = {}
         self.interrupted = ""
         self.rig_suspect = False
+        self.functional = False
         self.test_file: Path | None = None
         self.selected: tuple[str, ...] | None = None
         self.not_begun = 0
@@ -216,12 +164,12 @@ class NfvSession:
             self.comparison = Comparison(options.compare, options, close_rig)
         self.run_id = run_dir.name
         self.resumes: tuple[str, ...] = ()
-        self.machine = RigProvider(backend, exclusive=options.compare is not None)
         self._progress, self._sinks = progress, tuple(sinks)
         self._started = time.monotonic()
         self._statuses: Counter[str] = Counter()
         self._last_status = ""
         self._rig: Rig | None = None
+        self._rig_is_shared = False
         self._described = (False, False)  # DUT, generator
         self._run_data: RunData | None = None
 
@@ -283,12 +231,28 @@ class NfvSession:
             in_place_of=instead,
         )
 
+    @cached_property
+    def can_share(self) -> bool:
+        """Whether functional tests of other processes can run on this machine at the same time."""
+        return self.options.compare is None and self.backend.can_share
+
     @property
     def rig(self) -> Rig:
-        """The first use locks the machine, and removes what dead runs left."""
+        """The rig for the running test. The first use locks the machine, and removes what dead runs left."""
         with self.recorder.stopwatch.of(Span.WAITING):  # for the machine, which another run may have
-            self._rig = self.machine.rig(self._rig, self._context)
+            if self._rig is None:
+                self._rig = self._make_rig()
+            elif self._rig_is_shared and not self.functional:
+                try:
+                    self._rig.close()
+                finally:
+                    self.backend.close()
+                self._rig = self._make_rig()
         return self._rig
+
+    def _make_rig(self) -> Rig:
+        self._rig_is_shared = self.functional and self.can_share
+        return Rig(self.backend.shared_parts() if self._rig_is_shared else self.backend.parts(), self._context)
 
     def take_machine(self) -> None:
         """Lock the machine and begin the journal, for what is made or changed before a topology is."""
@@ -488,14 +452,25 @@ class NfvSession:
     def recover_rig(self) -> None:
         """Before a test: if a signal interrupted the one before, take down everything that the run has made.
 
+        No variable knows what the rig, or its making, may have left. Closing the backend removes everything that the
+        journal lists.
+
         Raises:
             TestbedError: something cannot be removed.
         """
         if not self.rig_suspect:
             return
         self.rig_suspect = False
-        rig, self._rig = self._rig, None
-        self._rig = self.machine.replace_interrupted(rig, self._context)
+        interrupted, self._rig = self._rig, None
+        try:
+            if interrupted is not None:
+                interrupted.interrupted()
+        finally:
+            self.backend.close()
+        if interrupted is not None:
+            fresh = self._make_rig()
+            fresh.adopt_failures_of(interrupted)
+            self._rig = fresh
 
     def abandon(self) -> None:
         """Kill at once what this run started on the machine; stop gently only what must restore somebody else's.
