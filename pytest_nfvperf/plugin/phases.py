@@ -39,8 +39,7 @@ from pytest_nfvperf.plugin.labels import is_measuring, item_labels
 from pytest_nfvperf.plugin.output import attach, other_results, parts_of
 from pytest_nfvperf.plugin.resume import sla_name
 from pytest_nfvperf.session.comparison import SideLostError, SidesBrokenError
-from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.running_test import conclude_interrupted, sections
+from pytest_nfvperf.session.run import NfvSession, sections
 from pytest_nfvperf.session.slas import InconclusiveWarning, SlaFailure
 
 ATTEMPT_KEY = pytest.StashKey["Attempt"]()
@@ -151,7 +150,7 @@ def refuse_unrun(item: pytest.Item, session: NfvSession) -> None:
 def interrupted(config: pytest.Config, session: NfvSession) -> None:
     """Export the running test as unfinished: the run ends first."""
     for exporter in other_results(config):
-        exporter.interrupted(conclude_interrupted(session.recorder))
+        exporter.interrupted(session.conclude_interrupted())
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -32,7 +32,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_fil
 from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
-from pytest_nfvperf.adapters.report.texts import deployed_title
+from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.config.traffic_file import GivenTraffic
@@ -46,13 +46,30 @@ from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.measure.streams import Profiling, StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
-from pytest_nfvperf.measure.trials import Context, DeployedOn, Recorder, as_it_is
+from pytest_nfvperf.measure.trials import (
+    Context,
+    DeployedOn,
+    InvalidTrialsError,
+    Recorder,
+    RunLocations,
+    Trial,
+    as_it_is,
+)
+from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
-from pytest_nfvperf.model.evidence.conclusion import TestConclusion, out_of_time
+from pytest_nfvperf.model.evidence.conclusion import (
+    WHEN_THE_RUN_ENDED,
+    TestConclusion,
+    TestFacts,
+    conclude_test,
+    out_of_time,
+)
 from pytest_nfvperf.model.evidence.records import (
+    STEPS,
     AttachmentData,
+    LedgerData,
     RunData,
     RunEndData,
     Span,
@@ -62,6 +79,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE
+from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.measure.soak import SoakLoad
@@ -69,20 +87,14 @@ from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
 from pytest_nfvperf.model.sla.verdict import Baseline
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
+from pytest_nfvperf.model.testbed.topology_text import port_kinds
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.ports.machine import Progress, RunEnd, Sink
 from pytest_nfvperf.session.comparison import Comparison
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.running_test import (
-    bounding_text,
-    complete_ledgers,
-    conclude_running,
-    failed_on,
-    topology_data,
-)
-from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, Slas, load_baseline
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure, Slas, load_baseline
 
 CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
 """Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""
@@ -268,7 +280,9 @@ class NfvSession:
         if self._described < known:
             self._described = known
             self._emit_run_data(self.recorder, self.rig.datapath().info(), self.rig.generator_info)
-        deployed = topology_data(live, self.backend.testbed)
+        kinds = port_kinds(live.topology, live.datapath_kind, self.backend.testbed)
+        info, sending = live.datapath_info, dict(live.sending)
+        deployed = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, info, sending)
         if deployed not in self.deployed.values():
             self.recorder.emit(deployed)
         self.deployed[live.topology, live.dut] = deployed
@@ -422,7 +436,7 @@ class NfvSession:
         self._progress.clear()
         end = self._unchecked(end)
         self._count(end)
-        conclusion = conclude_running(self.recorder, end)
+        conclusion = self._conclude(end)
         try:
             for ledger in complete_ledgers(self.outcomes, self._context.trials):
                 self.recorder.emit(ledger)
@@ -436,10 +450,29 @@ class NfvSession:
         self._statuses[self._last_status] -= 1
         self._count(end)
         self.recorder.test = node_id
-        conclusion = conclude_running(self.recorder, end)
+        conclusion = self._conclude(end)
         self.recorder.emit(end)
         self.recorder.test = ""
         return conclusion
+
+    def _conclude(self, end: TestEndData) -> TestConclusion:
+        recorder = self.recorder
+        return conclude_test(
+            TestFacts(
+                recorder.test,
+                status=end.status,
+                cause=end.cause,
+                reason=end.reason,
+                verdicts=tuple(recorder.verdicts),
+                errors=tuple(error.message for error in recorder.errors),
+                measured=bool(recorder.outcomes),
+            )
+        )
+
+    def conclude_interrupted(self) -> TestConclusion:
+        """Conclude a test that cannot end because the run ends."""
+        errors = tuple(error.message for error in self.recorder.errors)
+        return conclude_test(TestFacts(self.recorder.test, reason=WHEN_THE_RUN_ENDED, errors=errors))
 
     def _count(self, end: TestEndData) -> None:
         self._statuses[end.status] += 1
@@ -535,3 +568,61 @@ class NfvSession:
                 why = f"{requirement_text(metric, limit)} can never be judged: {no_line_rate(metric)}"
                 raise ConfigError(f"{rule.source}.require.{metric}: {why}")
         return limits
+
+
+# The running test: a failure names the topologies that it is about; the ledger of a lossy trial says what bounds a
+# result.
+
+MOST_DRAWN = 2
+"""Further topologies are only named: the report draws them all."""
+
+
+def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial | None:
+    """The lossy valid trial of the lowest load that has a ledger; None where there is none."""
+    own = [trials[key] for outcome in outcomes for key in outcome.trials if key in trials]
+    lossy = [trial for trial in own if trial.result.valid and trial.result.judgement.counted.lost > 0 and trial.ledger]
+    return min(lossy, key=lambda trial: loss_sort_key(trial.result.spec), default=None)
+
+
+def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> str | None:
+    worst = bounding(outcomes, trials)
+    if worst is None or worst.ledger is None:
+        return None
+    return f"{worst.id}, {format_fps(worst.result.spec.load_fps)} per direction\n{ledger_text(worst.ledger)}"
+
+
+def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:
+    """Complete ledgers of trials that bound a result, where the trial's own record has only a short one."""
+    found = {trial.id: trial for outcome in outcomes if (trial := bounding([outcome], trials)) is not None}
+    for trial in found.values():
+        if trial.result.spec.purpose in STEPS and trial.ledger is not None:
+            yield LedgerData(trial.id, trial.ledger)
+
+
+def failed_on(
+    error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: RunLocations
+) -> list[TopologyData]:
+    """The topologies on which the failed trials and runs were measured; else the one deployed, or used, last.
+
+    ``deployed`` has all topologies of the test, in order, and at least one.
+    """
+    failed_runs: Sequence[str] = ()
+    if isinstance(error, SlaFailure):
+        failed_runs = error.runs
+    elif isinstance(error, InvalidTrialsError):
+        failed_runs = [trial.id for trial in error.trials]
+    topologies = [deployed[place] for place in places.of(failed_runs) if place in deployed]
+    if topologies:
+        return [topology for number, topology in enumerate(topologies) if topology not in topologies[:number]]
+    if places.last is not None and places.last in deployed:
+        return [deployed[places.last]]
+    return [list(deployed.values())[-1]]
+
+
+def sections(topologies: Sequence[TopologyData]) -> Iterator[tuple[str, str]]:
+    """Titles and texts for the message of a failure."""
+    for topology in topologies[:MOST_DRAWN]:
+        yield f"topology {deployed_title(topology)}", topology_drawing(topology)
+    others = [deployed_title(topology) for topology in topologies[MOST_DRAWN:]]
+    if others:
+        yield "topologies", f"It failed on these, too, which the report draws: {'; '.join(others)}"

@@ -20,7 +20,7 @@ from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic, Vxlan
-from pytest_nfvperf.session.running_test import bounding_text
+from pytest_nfvperf.session.run import bounding_text
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.soak_support import Soaking, soaking_on, undisturbed

@@ -10,7 +10,7 @@ from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
-from pytest_nfvperf.session.running_test import failed_on
+from pytest_nfvperf.session.run import failed_on
 from pytest_nfvperf.session.slas import SlaFailure
 
 ONE, TWO, THREE = [(bridge_chain(number), TESTBED_DUT) for number in (1, 2, 3)]

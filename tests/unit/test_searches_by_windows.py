@@ -24,7 +24,7 @@ from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialSpec
-from pytest_nfvperf.session.running_test import bounding
+from pytest_nfvperf.session.run import bounding
 from tests.outcomes import measured
 from tests.unit.test_never_wrong import Row, trial_of
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
