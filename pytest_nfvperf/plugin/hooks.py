@@ -322,8 +322,7 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
             concluded = state.evidence, state.conclusion
             summary(terminal, run_dir, options, leftovers, concluded, parts)
             state.summarized = True
-    for line in parts.unshown():
-        terminal.write_line(f"nfvperf: {line}", yellow=True)
+    parts.show(terminal)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -362,13 +361,11 @@ class LastLine:
     def _write(self, config: pytest.Config, parts: EndParts) -> None:
         state, terminal, conclusion = self._state, terminal_of(config), self._state.conclusion
         if conclusion is None or terminal is None or terminal.verbosity < -1:
-            for line in parts.unshown():
-                print(f"nfvperf: {line}", file=sys.stderr)
+            parts.show()
             return
         if not state.summarized:
             pytest_terminal_summary(config)  # pytest shows none after an internal error
-        for line in parts.unshown():
-            terminal.write_line(f"nfvperf: {line}", yellow=True)
+        parts.show(terminal)
         from pytest_nfvperf.plugin.run_result import last_line_markup  # noqa: PLC0415 - only after measuring
 
         shown = conclusion.without_reason if state.refused and _one_stream() else conclusion.last_line
@@ -409,8 +406,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         with parts.isolated("the testbed was not given back"):
             release_testbed(config)
     run_end.unwatch(config)
-    for line in parts.unshown():
-        print(f"nfvperf: {line}", file=sys.stderr)
+    parts.show()
 
 
 def session_of(config: pytest.Config) -> NfvSession:

@@ -182,11 +182,14 @@ class EndParts:
         line = cut(" ".join(visible(f"{what}: {_reason(error)}").split()), _LONGEST)
         self._lines.setdefault(what, f"{line}; {then}" if then else line)
 
-    def unshown(self) -> list[str]:
-        """Lines not shown yet. The caller shows them."""
-        fresh = [line for what, line in self._lines.items() if what not in self._shown]
+    def show(self, terminal: Terminal | None = None) -> None:
+        """Show the lines that were not shown yet, on standard error without a terminal."""
+        for line in (line for what, line in self._lines.items() if what not in self._shown):
+            if terminal is None:
+                print(f"nfvperf: {line}", file=sys.stderr)
+            else:
+                terminal.write_line(f"nfvperf: {line}", yellow=True)
         self._shown.update(self._lines)
-        return fresh
 
 
 def _reason(error: Exception) -> str:
@@ -480,5 +483,4 @@ def write_noted(note: Path, rootpath: Path) -> None:
     run_dir, parts = Path(note.read_text(encoding="utf-8")), EndParts()
     with parts.isolated("the report cannot be written", f"then: nfvperf report {run_dir}"):
         write_report(read_run(run_dir), run_dir, rootpath)
-    for line in parts.unshown():
-        print(f"nfvperf: {line}", file=sys.stderr)
+    parts.show()
