@@ -9,8 +9,7 @@ from benchmarks.comparisons import half_width
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.report.studies import interval_text, percent, ratio_text
-from pytest_nfvperf.measure.forwarding import LARGER
-from pytest_nfvperf.measure.measurements import Subject
+from pytest_nfvperf.measure.measurements import LARGER, Subject
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK

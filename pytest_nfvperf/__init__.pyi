@@ -41,7 +41,7 @@ from .session.deployment import Deployer as Deployer
 from .measure.search import Search as Search
 from .measure.study import Study as Study
 from .measure.measurements import Subject as Subject
-from .measure.forwarding import LoadCost as LoadCost
+from .measure.measurements import LoadCost as LoadCost
 from .measure.soak import Soaker as Soaker
 from .measure.streams import StreamRunner as StreamRunner
 from .measure.mirror_cost import CopyTrials as CopyTrials

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
-from pytest_nfvperf.measure import forwarding
+from pytest_nfvperf.measure import measurements
 from pytest_nfvperf.measure.call_arguments import Live, LoadFps, OneTraffic, WholeLoad, check_live
-from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
-from pytest_nfvperf.measure.measurements import TrafficMeasurement
+from pytest_nfvperf.measure.measurements import ForwardingRate, TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import checked, number, word
@@ -31,7 +30,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 
-UNITS = {**forwarding.UNITS, **units_of("mirror_*")}
+UNITS = {**measurements.UNITS, **units_of("mirror_*")}
 
 _RESIDUAL_S = 0.1
 

@@ -21,10 +21,9 @@ from pytest_nfvperf.measure.alternation import (
 )
 from pytest_nfvperf.measure.call_arguments import Label, OneTraffic, Sent, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
-from pytest_nfvperf.measure.forwarding import CountedInstructions, ForwardingRate, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
-from pytest_nfvperf.measure.measurements import Measurement, Subject
+from pytest_nfvperf.measure.measurements import CountedInstructions, ForwardingRate, Measurement, Subject, check_time
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search

@@ -297,7 +297,7 @@ def _is_recorded(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Show INCONCLUSIVE, BROKEN and USAGE in pytest's own lines; its counts stay."""
-    if hasattr(report, "nfv_lost"):  # set by controller.py: the test is repeated on another worker
+    if hasattr(report, "nfv_lost"):  # set by scheduler.py: the test is repeated on another worker
         return "lost", "L", "LOST"
     if not hasattr(report, "nfv_word"):  # set by failure_causes.py
         return None

@@ -20,8 +20,14 @@ from typing import Any
 
 from pytest_nfvperf.measure.alternation import BlockReadings
 from pytest_nfvperf.measure.call_arguments import Live, Sent
-from pytest_nfvperf.measure.forwarding import LARGER, CountedInstructions, ForwardingRate, check_time
-from pytest_nfvperf.measure.measurements import Measurement, Subject
+from pytest_nfvperf.measure.measurements import (
+    LARGER,
+    CountedInstructions,
+    ForwardingRate,
+    Measurement,
+    Subject,
+    check_time,
+)
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import EstimateOf, Search
 from pytest_nfvperf.measure.study import MeasuredSubject, RunningStudy, Study, figure_of

@@ -39,8 +39,8 @@ from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.alternation import SideBySide
 from pytest_nfvperf.measure.clocks import TimeLimit
-from pytest_nfvperf.measure.forwarding import check_time
 from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.measurements import check_time
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.soak import Soaker, find_loads

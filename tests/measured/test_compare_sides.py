@@ -32,7 +32,7 @@ from pathlib import Path
 from pytest_nfvperf import Traffic
 
 def test_flows(pvp, search, sla, monkeypatch):
-    from pytest_nfvperf.measure.forwarding import ForwardingRate
+    from pytest_nfvperf.measure.measurements import ForwardingRate
     turn = ForwardingRate.turn
 
     def watched(self, live, remaining_s):

@@ -32,7 +32,7 @@ from pathlib import Path
 import psutil
 import pytest_nfvperf as nfv
 from pytest_nfvperf.measure import study as comparing
-from pytest_nfvperf.measure.forwarding import ForwardingRate
+from pytest_nfvperf.measure.measurements import ForwardingRate
 
 def states():
     children = psutil.Process().children()

@@ -14,7 +14,7 @@ from pytest_nfvperf.features.virtual_time.counting_generators import (
     CountedBursts,
     CountingGenerator,
 )
-from pytest_nfvperf.measure.forwarding import per_packet
+from pytest_nfvperf.measure.measurements import per_packet
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.traffic import Traffic

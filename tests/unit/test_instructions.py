@@ -9,9 +9,8 @@ import pytest
 
 from pytest_nfvperf.adapters.machine.fingerprint import instruction_ns, is_virtual
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeCollector
-from pytest_nfvperf.measure.forwarding import check_time, forwarding_clock, per_packet
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.measurements import Subject
+from pytest_nfvperf.measure.measurements import Subject, check_time, forwarding_clock, per_packet
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.compare import LEAST_OF_INSTRUCTIONS, Word, compare_metric

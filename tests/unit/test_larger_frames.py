@@ -13,9 +13,8 @@ from simulated_bench import Bench, OneBench
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.comparison_fields import merge_fields
-from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.measurements import Measurement, Subject
+from pytest_nfvperf.measure.measurements import LARGER, ForwardingRate, Measurement, Subject
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.measure.outcome import Cost, Reading

@@ -8,7 +8,7 @@ import pytest
 from simulated_bench import CEILING, Bench
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.measure import forwarding
+from pytest_nfvperf.measure import measurements
 from pytest_nfvperf.measure.alternation import Schedule, read_blocks
 from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.streams import StreamRun
@@ -119,9 +119,9 @@ def test_a_clear_verdict_needs_no_more_than_five_rounds():
 
 
 def test_without_an_undisturbed_window_whole_trials_tell_ratios_and_no_rate_that_fails(monkeypatch):
-    read = forwarding._reading
-    monkeypatch.setattr(forwarding, "_undisturbed_rate", lambda _: None)
-    monkeypatch.setattr(forwarding, "_reading", lambda *a, **k: replace(read(*a, **k), slowdown=1.3))
+    read = measurements._reading
+    monkeypatch.setattr(measurements, "_undisturbed_rate", lambda _: None)
+    monkeypatch.setattr(measurements, "_reading", lambda *a, **k: replace(read(*a, **k), slowdown=1.3))
     bench = Bench(lambda bridges: 4e6 if bridges == 1 else 3e6)
     sla = bench.sla("forwarding_rate", ">= 60 % of {bridges: 1}")
     outcomes = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))

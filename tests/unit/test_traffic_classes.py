@@ -40,9 +40,8 @@ from pytest_nfvperf.config.sla_file import load_sla, parse_limit
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.features.routing.convergence import Convergence
-from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.measurements import Subject
+from pytest_nfvperf.measure.measurements import LoadCost, Subject
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows

@@ -11,8 +11,8 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.comparison_fields import block_ratios
-from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.measurements import ForwardingRate
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.measure.outcome import Cost, Reading
