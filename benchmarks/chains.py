@@ -8,7 +8,7 @@ from math import inf
 from benchmarks.comparisons import half_width
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.report.studies import interval_text, percent, ratio_text
+from pytest_nfvperf.adapters.report.subjects import interval_text, percent, ratio_text
 from pytest_nfvperf.measure.measurements import LARGER, Subject
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import Outcome

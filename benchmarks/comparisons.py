@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.report.studies import interval_text, open_mark
+from pytest_nfvperf.adapters.report.subjects import interval_text, open_mark
 from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.study import Decided

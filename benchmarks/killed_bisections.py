@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.prefixes import VERSIONS, row
 from benchmarks.table import Figure, last_line
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
-from pytest_nfvperf.features.bisect.event_log import LOG
+from pytest_nfvperf.features.bisect.events import LOG
 from pytest_nfvperf.model.display import how_many
 
 _BISECTIONS, _KILLS = 10, 2

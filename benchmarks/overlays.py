@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.report.studies import interval_text, ratio_text
+from pytest_nfvperf.adapters.report.subjects import interval_text, ratio_text
 from pytest_nfvperf.measure.measurements import Subject
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import QUICK

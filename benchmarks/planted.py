@@ -18,7 +18,7 @@ from benchmarks.prefixes import MOST_MEASURED, VERSIONS, Row, row
 from benchmarks.table import Figure, last_line
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.features.bisect.event_log import LOG
+from pytest_nfvperf.features.bisect.events import LOG
 from pytest_nfvperf.model.display import format_elapsed
 
 BISECTIONS, SEED = 10, 2544

@@ -168,10 +168,10 @@ def _import_all() -> None:
 
 def _make_parts_of_reports() -> None:
     """Compile the templates, which are the same in every report."""
-    from pytest_nfvperf.adapters.report import templating
+    from pytest_nfvperf.adapters.report import page_parts
 
-    for name in templating.environment().list_templates(extensions=["html"]):
-        templating.environment().get_template(name)
+    for name in page_parts.environment().list_templates(extensions=["html"]):
+        page_parts.environment().get_template(name)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 import vl_convert
 
-from pytest_nfvperf.adapters.report.templating import TEMPLATES
+from pytest_nfvperf.adapters.report.page_parts import TEMPLATES
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed; window.vega = vega; window.vegaLite = vegaLite;"
 _LICENCE = """\

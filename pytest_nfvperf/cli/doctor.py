@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.host.cpus import complete_testbed
 from pytest_nfvperf.adapters.machine import machine_checks as machine
 from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState, distance_check, lab_checks, node_checks
 from pytest_nfvperf.adapters.ovs.installation import named_versions
-from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.backends.embedded_side import cached_round_trips, side_of
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.config.testbed_file import load_testbed

@@ -1,21 +1,23 @@
-"""``nfvperf init``: write a first acceptance project, or the CI files of a gate for a tree of Open vSwitch."""
+"""Projects that ``nfvperf init`` and ``nfvperf suites`` write."""
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine import machine_checks
 from pytest_nfvperf.adapters.machine.machine_checks import CheckState
-from pytest_nfvperf.cli.suites import CONFTEST
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
-from pytest_nfvperf.model.display import listed
+from pytest_nfvperf.model.display import how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
-_RECIPES = Path(pytest_nfvperf.__file__).parent / "docs" / "examples" / "ci"
+_PACKAGE = Path(pytest_nfvperf.__file__).parent
+_RECIPES = _PACKAGE / "docs" / "examples" / "ci"
 CI_FILES = {
     "suites": {
         "github": {".github/workflows/datapath.yml": "github.yml"},
@@ -62,6 +64,16 @@ rules:
   - where: {test: test_fixed_load}
     require:
       loss_ratio: {at: 50 kpps, limit: "<= 0.1 %"}
+"""
+CONFTEST = '''"""The fixtures that the suites use."""
+
+pytest_plugins = ["pytest_nfvperf.fixtures.all"]
+'''
+_SUITES_INI = """[pytest]
+addopts = -ra
+# What most people wait for comes first, what takes a minute by itself comes last.
+nfv_suite_order =
+    throughput/test_frame_sizes.py throughput chaining pods mirror tuning cost routing nic endurance
 """
 _IGNORED = ".venv/\n__pycache__/\n.pytest_cache/\nreports/\njunit.xml\n"
 _HEAD = """# testbed
@@ -115,9 +127,7 @@ def write_ovs_gate(target: Path, ci: str) -> str:
 
 
 def _write(target: Path, files: Mapping[str, str]) -> str:
-    there = [name for name in files if os.path.lexists(target / name)]
-    if there:
-        raise ConfigError(f"{target} has {listed(there)} already, and nothing is replaced: choose another directory")
+    _refuse_to_replace(target, files)
     try:
         for name, text in files.items():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +135,12 @@ def _write(target: Path, files: Mapping[str, str]) -> str:
     except OSError as error:
         raise ConfigError(f"cannot write the project to {target}: {error}") from error
     return f"wrote to {target}: {listed(files)}"
+
+
+def _refuse_to_replace(target: Path, names: Iterable[str]) -> None:
+    there = [name for name in names if os.path.lexists(target / name)]
+    if there:
+        raise ConfigError(f"{target} has {listed(there)} already, and nothing is replaced: choose another directory")
 
 
 def _testbed_of_this_machine() -> tuple[str, list[str]]:
@@ -155,3 +171,42 @@ def _files(testbed: str, ci: str) -> Mapping[str, str]:
 
 def _recipes(purpose: str, ci: str) -> Mapping[str, str]:
     return {place: (_RECIPES / recipe).read_text(encoding="utf-8") for place, recipe in CI_FILES[purpose][ci].items()}
+
+
+def list_suites(package: Path = _PACKAGE) -> str:
+    folder = package / "suites"
+    lines = []
+    for suite in sorted(path for path in folder.iterdir() if (path / "sla.yaml").is_file()):
+        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in suite.glob("test_*.py")]
+        functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
+        tests = how_many(sum(function.name.startswith("test_") for function in functions), "test")
+        lines.append(f"{suite.name:<12} {', '.join([tests, *(file.name for file in sorted(suite.glob('*.yaml')))])}")
+    return "\n".join(
+        [
+            f"The suites that came with nfvperf are in {folder}:",
+            *(f"  {line}" for line in lines),
+            "To run and change them, copy them with their SLAs, published figures and documents:",
+            "  nfvperf suites --copy acceptance && cd acceptance && pytest suites/ --nfv-profile smoke",
+        ]
+    )
+
+
+def copy_suites(target: Path) -> str:
+    """Copy suites and documents, with the two files that pytest needs.
+
+    Raises:
+        ConfigError: a file exists already, or the directory cannot be written.
+    """
+    files = {"conftest.py": CONFTEST, "pytest.ini": _SUITES_INI}
+    folders = {name: _PACKAGE / name for name in ("suites", "docs")}
+    _refuse_to_replace(target, (*folders, *files))
+    try:
+        for name, source in folders.items():
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:
+        raise ConfigError(f"cannot copy the suites to {target}: {error}") from error
+    _write(target, files)
+    return (
+        f"copied to {target}: suites/ with an sla.yaml in each, docs/, conftest.py and pytest.ini\n"
+        f"run: cd {target} && pytest suites/ --nfv-profile smoke"
+    )

@@ -156,9 +156,9 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _suites(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.cli.suites import copy, listing  # noqa: PLC0415
+    from pytest_nfvperf.cli.first_project import copy_suites, list_suites  # noqa: PLC0415
 
-    print(listing() if arguments.copy is None else copy(arguments.copy))
+    print(list_suites() if arguments.copy is None else copy_suites(arguments.copy))
     return 0
 
 
@@ -186,7 +186,7 @@ def _datasheet(arguments: argparse.Namespace) -> int:
 
 
 def _say_how_to_get_pictures() -> None:
-    from pytest_nfvperf.adapters.report.picture import GET_PICTURES, can_draw  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.page_parts import GET_PICTURES, can_draw  # noqa: PLC0415
 
     if not can_draw():
         print(f"nfvperf: no pictures of charts; to get them: {GET_PICTURES}", file=sys.stderr)
@@ -229,7 +229,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.schema import schema_text  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import schema_text  # noqa: PLC0415
     from pytest_nfvperf.config.schemas import published  # noqa: PLC0415
 
     schemas = {**published(), "evidence.schema.json": schema_text()}

@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed
 from pytest_nfvperf.adapters.ovs.installation import named_versions
 from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.adapters.report.terminal_progress import progress_for
+from pytest_nfvperf.adapters.report.terminal import progress_for
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed

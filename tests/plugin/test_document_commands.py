@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from user_project import make_traffic_files
 
-from pytest_nfvperf.cli import suites
+from pytest_nfvperf.cli import first_project
 from tests.documents import PAGES, ROOT, blocks, commands
 
 pytestmark = pytest.mark.thorough("a run of pytest for each command; whoever changes a command runs this file")
@@ -118,7 +118,7 @@ def pytest_commands() -> Iterator[object]:
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The suites as ``nfvperf suites --copy`` gives them, with the files that the pages write."""
     directory = tmp_path_factory.mktemp("acceptance")
-    suites.copy(directory)
+    first_project.copy_suites(directory)
     (lab,) = (block.code for block in blocks("testbed", pages=[LAB]))
     (vendor,) = (block.code for block in blocks("sla", pages=[LAB]))
     (directory / "lab.yaml").write_text(lab)

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from bisect_support import TEST, figure
 
-from pytest_nfvperf.features.bisect.event_log import LOG, EventLog
-from pytest_nfvperf.features.bisect.events import Event, Ran, Unusable, VersionComparison
+from pytest_nfvperf.features.bisect.events import LOG, Event, EventLog, Ran, Unusable, VersionComparison
 from pytest_nfvperf.model.errors import ConfigError
 
 ASKED = {"versions": ("a", "b", "c"), "arguments": ["suites/"], "confidence": 0.95}
@@ -29,7 +28,7 @@ import sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from bisect_support import SimulatedVersions, series
-from pytest_nfvperf.features.bisect.event_log import EventLog
+from pytest_nfvperf.features.bisect.events import EventLog
 from pytest_nfvperf.features.bisect.events import Question
 from pytest_nfvperf.features.bisect.trials import bisect
 

@@ -11,7 +11,7 @@ from toy_ovs import repository
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine.machine_checks import CheckState
-from pytest_nfvperf.cli import first_project, suites
+from pytest_nfvperf.cli import first_project
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import load_testbed
 
@@ -28,7 +28,7 @@ def test_the_list_says_how_many_tests_and_which_files(capsys):
 
 
 def test_a_copy_runs_the_suites_in_the_projects_order(tmp_path):
-    suites.copy(tmp_path / "acceptance")
+    first_project.copy_suites(tmp_path / "acceptance")
 
     written = configparser.ConfigParser()
     written.read(tmp_path / "acceptance/pytest.ini")

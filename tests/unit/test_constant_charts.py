@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart, soak_chart
-from pytest_nfvperf.adapters.report.picture import to_svgs
+from pytest_nfvperf.adapters.report.charts import latency_chart, loss_chart, soak_chart
+from pytest_nfvperf.adapters.report.page_parts import to_svgs
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series
 from pytest_nfvperf.model.measure.soak_series import summarise

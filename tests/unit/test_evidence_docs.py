@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.evidence.reader import parse_line
 from pytest_nfvperf.model.evidence.records import RecordKind
 from tests.sample_run import small_run, write_sample
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence import hdr
-from pytest_nfvperf.adapters.evidence.reader import TestEvidence
-from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
+from pytest_nfvperf.adapters.evidence.reader import TestEvidence, evidence_schema, parse_line, schema_text
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RecordKind, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, HopKind, Loss, PathStage, frame_path

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.evidence import hdr
-from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.evidence.reader import parse_line, read_run
 from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TrialData, make_record, plain, trial_data

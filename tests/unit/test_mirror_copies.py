@@ -14,7 +14,7 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet
 
 from pytest_nfvperf.adapters.report.figures import cell_of_metric
-from pytest_nfvperf.adapters.report.studies import median_text
+from pytest_nfvperf.adapters.report.subjects import median_text
 from pytest_nfvperf.measure import mirror_cost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad, _lost_by_rig

@@ -17,7 +17,7 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.evidence.reader import parse_line
 from pytest_nfvperf.adapters.report.texts import traffic_drawing, traffic_drawings
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError

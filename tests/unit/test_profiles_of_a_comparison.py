@@ -12,7 +12,7 @@ import pytest
 from listed_sink import Listed
 
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.features.profile.profiles import Profiles
+from pytest_nfvperf.features.profile.perf import Profiles
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import UnavailableError

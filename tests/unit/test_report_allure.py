@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
-from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.evidence.reader import parse_line
 from pytest_nfvperf.adapters.report.texts import trials_csv
 from pytest_nfvperf.features.allure.results import executor, write_allure_files
 from pytest_nfvperf.features.allure.sink import _trial_status

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.report.charts import find_sweeps, search_chart, study_chart, sweep_chart
-from pytest_nfvperf.adapters.report.load_charts import latency_chart, loss_chart
-from pytest_nfvperf.adapters.report.studies import find_comparisons, named_apart
+from pytest_nfvperf.adapters.report.charts import (
+    find_sweeps,
+    latency_chart,
+    loss_chart,
+    search_chart,
+    study_chart,
+    sweep_chart,
+)
+from pytest_nfvperf.adapters.report.subjects import find_comparisons, named_apart
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict

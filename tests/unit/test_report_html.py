@@ -12,7 +12,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.adapters.report import page_charts
+from pytest_nfvperf.adapters.report import page_parts
 from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.html import SuitePage, render_report
 from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
@@ -85,9 +85,9 @@ def test_needs_nothing_from_elsewhere(page: str) -> None:
     parsed = Page(page)
     assert all(link.startswith("#") for link in parsed.links)
     assert all(source.startswith(("#", "data:image/png;base64,")) for source in parsed.sources)
-    ours = [page_charts.own_file(name).strip() for name in ("charts.js", "report.js")]
+    ours = [page_parts.own_file(name).strip() for name in ("charts.js", "report.js")]
     drawing, charts, library, reading = parsed.scripts
-    assert [drawing, library, reading] == [ours[0], page_charts.library(), ours[1]], "packed parts, and our scripts"
+    assert [drawing, library, reading] == [ours[0], page_parts.library(), ours[1]], "packed parts, and our scripts"
     assert re.fullmatch("[A-Za-z0-9+/=]+", charts)
     assert not re.search(r"@import|url\((?!#)", page)
 
@@ -214,7 +214,7 @@ def test_what_users_write_is_escaped(tmp_path: Path) -> None:
     sample.end()
     parsed = Page(render(sample, tmp_path))
     assert not parsed.tags & {"em", "u", "i"}
-    assert parsed.scripts == [page_charts.own_file(name).strip() for name in ("charts.js", "report.js")]
+    assert parsed.scripts == [page_parts.own_file(name).strip() for name in ("charts.js", "report.js")]
 
 
 def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.report.terminal_progress import TerminalProgress, progress_for
+from pytest_nfvperf.adapters.report.terminal import TerminalProgress, progress_for
 from pytest_nfvperf.ports.machine import Progress
 
 
@@ -170,7 +170,7 @@ def test_silent_unless_on_a_terminal(stream: io.StringIO) -> None:
 
 PYTEST_FILE = """
 import pytest
-from pytest_nfvperf.adapters.report.terminal_progress import TerminalProgress, progress_for
+from pytest_nfvperf.adapters.report.terminal import TerminalProgress, progress_for
 
 @pytest.fixture
 def progress(request):

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.charts import ratio_title, study_chart
 from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.studies import (
+from pytest_nfvperf.adapters.report.subjects import (
     ONE_SIDED,
     OPEN_INTERVAL,
     SHARED_CPUS,

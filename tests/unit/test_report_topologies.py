@@ -14,7 +14,7 @@ from PIL import Image
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.picture import as_file, to_png
+from pytest_nfvperf.adapters.report.page_parts import as_file, to_png
 from pytest_nfvperf.adapters.report.topology_chart import FLOW, Box, DrawnLine, Layout, lay_out, topology_chart
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Dut

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from markupsafe import escape
 
 from pytest_nfvperf.adapters.report.markdown import escaped
-from pytest_nfvperf.adapters.report.picture import as_file, to_png, to_svgs
-from pytest_nfvperf.adapters.report.templating import environment
+from pytest_nfvperf.adapters.report.page_parts import as_file, environment, to_png, to_svgs
 from pytest_nfvperf.adapters.report.vega import BLUE, Look, names, number, panel, series
 from pytest_nfvperf.model.display import encodable, storable, visible
 from pytest_nfvperf.model.evidence.records import AttachmentData, TestData, make_record

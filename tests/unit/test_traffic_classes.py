@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from simulated_bench import CEILING, Bench
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
-from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
-from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.evidence.reader import conclude, parse_line, read_run
 from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     EngineTrial,
@@ -28,11 +27,11 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.frames import intended_frames, streams
+from pytest_nfvperf.adapters.report.charts import loss_chart
 from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.figures import class_figures
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import junit_properties
-from pytest_nfvperf.adapters.report.load_charts import loss_chart
 from pytest_nfvperf.adapters.report.markdown import markdown
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import figures_text

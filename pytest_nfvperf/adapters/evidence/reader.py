@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
 from pytest_nfvperf.adapters.evidence.writer import is_being_written
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError
@@ -24,12 +25,14 @@ from pytest_nfvperf.model.evidence.conclusion import (
 )
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
+    SCHEMA_VERSION,
     STEPS,
     AttachmentData,
     Cause,
     ConnectData,
     ErrorData,
     LedgerData,
+    RecordKind,
     RequestData,
     RunData,
     RunEndData,
@@ -47,6 +50,53 @@ from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.model.measure.streams import Reconnection
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
+
+
+class Line(BaseModel):
+    """Fields of every line. Unknown keys are allowed: later versions of the project only add keys."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    schema_version: Literal[3] = Field(alias="schema", description="Version of this format.")
+    id: str = Field(description='Unique in the run and readable: "trial-0012".')
+    run: str = Field(description="Run id.")
+    test: str = Field(description="pytest node id; empty for records of the run itself.")
+    time_ns: int = Field(description="Wall clock, ns since the epoch.")
+    kind: str
+    data: Any
+
+
+def _line_of(kind: RecordKind) -> Any:
+    # The model has a LedgerLine of its own.
+    name = "BoundingLedger" if kind is RecordKind.LEDGER else kind.title().replace("_", "")
+    fields: dict[str, Any] = {"kind": (Literal[kind.value], ...), "data": (kind.data, ...)}
+    return create_model(f"{name}Line", __base__=Line, __doc__=kind.meaning, **fields)
+
+
+_ANY_LINE: Any = Annotated[reduce(or_, map(_line_of, RecordKind)), Field(discriminator="kind")]
+_LINE: TypeAdapter[Line] = TypeAdapter(_ANY_LINE)
+
+
+def parse_line(text: bytes | str) -> Line:
+    """One line as typed data.
+
+    pydantic.ValidationError if it is no such line, or of another version. Strict: text is no number.
+    """
+    return _LINE.validate_json(text, strict=True, by_alias=True, by_name=True)
+
+
+def schema_text() -> str:
+    return json.dumps(evidence_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def evidence_schema() -> dict[str, Any]:
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "pytest_nfvperf evidence, one line",
+        "description": f"Schema version {SCHEMA_VERSION}. Files are JSON lines; see docs/reference/evidence.md.",
+    }
+    return head | _LINE.json_schema(by_alias=True, mode="serialization")
+
 
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""

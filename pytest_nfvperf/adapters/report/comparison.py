@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pytest_nfvperf.adapters.report import vega
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
-from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.adapters.report.vega import Look, Row, View
 from pytest_nfvperf.model.display import MISSING, TableColumn, TableRow, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun

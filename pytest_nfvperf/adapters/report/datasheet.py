@@ -17,14 +17,12 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures, vega
-from pytest_nfvperf.adapters.report.charts import find_sweeps, sweep_chart
+from pytest_nfvperf.adapters.report.charts import find_sweeps, loss_chart, sweep_chart
 from pytest_nfvperf.adapters.report.figures import bound_mark
 from pytest_nfvperf.adapters.report.html import head_style
-from pytest_nfvperf.adapters.report.load_charts import loss_chart
-from pytest_nfvperf.adapters.report.picture import inline
+from pytest_nfvperf.adapters.report.page_parts import environment, inline, style
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
 from pytest_nfvperf.adapters.report.subjects import name_of_test, title
-from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.vega import SERIES, Look, View
 from pytest_nfvperf.model.display import (
     MISSING,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text, worst_share_text
+from pytest_nfvperf.adapters.report.subjects import cores_text, interval_text, median_text, ratio_text, worst_share_text
 from pytest_nfvperf.model.display import (
     MISSING,
     TableColumn,

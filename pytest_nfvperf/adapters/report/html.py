@@ -18,23 +18,23 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import figures, page_charts, studies
+from pytest_nfvperf.adapters.report import figures, page_parts, subjects
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Verdicts, find_sweeps, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
-from pytest_nfvperf.adapters.report.page_charts import PageCharts
-from pytest_nfvperf.adapters.report.picture import can_draw
+from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment, style
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened
-from pytest_nfvperf.adapters.report.studies import (
+from pytest_nfvperf.adapters.report.subjects import (
     StudyOutcomes,
+    differing,
+    distinctions,
     find_comparisons,
+    name_of_test,
     named_apart,
     notes_below,
     slope_line,
     subject_notes,
 )
-from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
-from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.test_page import TestPage, page_of_test
 from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
@@ -243,8 +243,8 @@ def _context(
         "large": len(run.trials) > MOST_UNPACKED_TRIALS,
         "most": _MOST_IN_SIGHT,
         "figures": figures,
-        "studies": studies,
-        "browser": page_charts,
+        "studies": subjects,
+        "browser": page_parts,
         "name_of_test": name_of_test,
         "per_direction": figures.PER_DIRECTION,
         "latency_origin": latency_origin,

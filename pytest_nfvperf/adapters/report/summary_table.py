@@ -25,19 +25,21 @@ from pytest_nfvperf.adapters.report.figures import (
     time_table,
     typical_latency,
 )
-from pytest_nfvperf.adapters.report.studies import (
+from pytest_nfvperf.adapters.report.subjects import (
     StudyOutcomes,
     cores_text,
+    differing,
+    distinctions,
     find_comparisons,
     interval_text,
     median_text,
+    name_of_test,
     notes_below,
     ratio_text,
     slope_line,
     subject_notes,
 )
-from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
-from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.model.display import MISSING, Styled, TableColumn, TableRow, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.figure import Why

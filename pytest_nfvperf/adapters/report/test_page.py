@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.adapters.report.charts import outcome_charts, search_chart
+from pytest_nfvperf.adapters.report.charts import outcome_charts, search_chart, soak_chart
 from pytest_nfvperf.adapters.report.figures import (
     GoalFigures,
     goal_figures,
@@ -16,8 +16,7 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_events,
     soak_facts,
 )
-from pytest_nfvperf.adapters.report.load_charts import soak_chart
-from pytest_nfvperf.adapters.report.page_charts import PageCharts
+from pytest_nfvperf.adapters.report.page_parts import PageCharts
 from pytest_nfvperf.adapters.report.subjects import subject_of, title
 from pytest_nfvperf.adapters.report.texts import figures_text, traffic_drawings
 from pytest_nfvperf.model.display import format_against

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pytest_nfvperf.adapters.report.figures import class_line, goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.run_facts import versions_text
-from pytest_nfvperf.adapters.report.studies import find_comparisons, median_text, ratio_text
+from pytest_nfvperf.adapters.report.subjects import find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import (
     cut,
     folded,

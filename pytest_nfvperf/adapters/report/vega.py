@@ -1,8 +1,8 @@
 """Charts as Vega-Lite: the parts that all of them are made of.
 
 A chart is a list of panels. A panel is a Vega-Lite view (https://vega.github.io/vega-lite/docs/), a plain dictionary:
-altair's classes would check each against a schema, which takes longer than the rest of a report. ``page_charts`` shows
-charts in a page, ``picture`` makes files of them.
+altair's classes would check each against a schema, which takes longer than the rest of a report. ``page_parts`` shows
+charts in a page, and makes files of them.
 
 Rows of data have the keys ``series``, ``x`` and ``y`` (or those that the axes name), and may have ``low`` and ``high``
 (the ends of an interval), ``label`` (beside the point), ``hover`` (its text in a browser), ``link`` (what a click leads

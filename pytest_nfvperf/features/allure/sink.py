@@ -20,7 +20,7 @@ from allure_commons.model2 import Status
 from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, study_chart
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, soak_chart, study_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
 from pytest_nfvperf.adapters.report.figures import (
     class_figures,
@@ -32,10 +32,8 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_facts,
     soak_line,
 )
-from pytest_nfvperf.adapters.report.load_charts import soak_chart
-from pytest_nfvperf.adapters.report.picture import as_file, can_draw, to_png, to_svgs
-from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
-from pytest_nfvperf.adapters.report.templating import trials_html
+from pytest_nfvperf.adapters.report.page_parts import as_file, can_draw, to_png, to_svgs, trials_html
+from pytest_nfvperf.adapters.report.subjects import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.texts import (
     deployed_title,
     samples_csv,

@@ -16,10 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.command import Command, path_like, share_like
-from pytest_nfvperf.features.bisect.account import ask_text, event_text, verdict_lines
+from pytest_nfvperf.features.bisect.account import (
+    PICTURE,
+    ask_text,
+    event_text,
+    has_picture,
+    render_bisection,
+    verdict_lines,
+)
 from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, bisection_state
 from pytest_nfvperf.features.bisect.events import By, Event, Question, failed
-from pytest_nfvperf.features.bisect.page import PICTURE, has_picture, render_bisection
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
@@ -151,7 +157,7 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 
 def _run(options: argparse.Namespace) -> int:
     from pytest_nfvperf.features.bisect.candidates import Installer, commit_candidates, listed_candidates  # noqa: PLC0415
-    from pytest_nfvperf.features.bisect.event_log import EventLog  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.features.bisect.events import EventLog  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.features.bisect.trials import MeasuredVersions, bisect  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 

@@ -16,8 +16,8 @@ from urllib.parse import quote
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.templating import TEMPLATES, environment, style
-from pytest_nfvperf.adapters.report.terminal_table import rendered, table
+from pytest_nfvperf.adapters.report.page_parts import TEMPLATES, environment, style
+from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.features.history.files import write_file
 from pytest_nfvperf.features.history.series import (
     COMMIT,

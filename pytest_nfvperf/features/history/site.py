@@ -221,7 +221,7 @@ def _report_of(run: SiteRun) -> str:
 
 def _write_report(site: Site, run: RunEvidence, directory: Path) -> None:
     """Write the report, unless there is one already that is newer than the evidence and this nfvperf."""
-    from pytest_nfvperf.adapters.report.templating import TEMPLATES  # noqa: PLC0415 - it takes long to load
+    from pytest_nfvperf.adapters.report.page_parts import TEMPLATES  # noqa: PLC0415 - it takes long to load
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     folder = site.out / "runs" / run.run_id
@@ -276,16 +276,19 @@ def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neigh
 
 
 def _write_comparison(site: Site, compared: ComparedRun, address: str, runs: tuple[str, str]) -> None:
-    from pytest_nfvperf.adapters.report import page_charts  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report import page_parts  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
 
-    chart, drawing, charts = comparison_chart(compared), None, page_charts.PageCharts()
+    chart, drawing, charts = comparison_chart(compared), None, page_parts.PageCharts()
     if chart is not None:
         drawing = charts.add(chart, "comparison", "ratio of the later run to the earlier")
-    context: dict[str, Any] = {"style": style(), "comparison": comparison_page(compared, drawing), "runs": runs}
-    context |= {"charts": charts, "browser": page_charts, "site": "../"}
-    text = environment().get_template("site_comparison.html").render(context)
+    context: dict[str, Any] = {
+        "style": page_parts.style(),
+        "comparison": comparison_page(compared, drawing),
+        "runs": runs,
+    }
+    context |= {"charts": charts, "browser": page_parts, "site": "../"}
+    text = page_parts.environment().get_template("site_comparison.html").render(context)
     write_file(site.out / address, text)
 
 
@@ -308,8 +311,11 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) 
     from markupsafe import Markup  # noqa: PLC0415
 
     from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.page_charts import unpacked_library  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.templating import environment, style  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.page_parts import (  # noqa: PLC0415
+        environment,
+        style,
+        unpacked_library,
+    )
     from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
 
     styles: dict[str, str] = {str(fate): word for fate, word in HEAD_STYLES.items()}

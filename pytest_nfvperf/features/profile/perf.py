@@ -1,19 +1,26 @@
-"""Samples call stacks by perf while other work runs (perf-record(1))."""
+"""CPU profiles of a run's measurements (``--nfv-profile-cpu``): perf samples call stacks while they run again."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.adapters.process.programs import not_installed
+from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
+from pytest_nfvperf.measure.rig import RigParts
+from pytest_nfvperf.measure.streams import Profiling
+from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
-from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN, CpuProfile, folded
+from pytest_nfvperf.model.evidence.records import AttachmentData
+from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN, CpuProfile, folded, profiled_run
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.ports.machine import Profiler
 
 _FIELDS = "comm,ip,sym"
 _FRAME = re.compile(r"^\s+[0-9a-f]+\s+(?P<symbol>.*\S)\s*$")
@@ -24,6 +31,7 @@ _COUNTERS = Path("/sys/bus/event_source/devices/cpu")
 _HERTZ = 499
 """No divisor of the kernel's tick rate: otherwise work of each tick would be sampled always, or never."""
 _START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 30.0, 20.0, 60.0
+_FOLDER = "profiles"
 
 
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
@@ -104,3 +112,63 @@ def _end(process: ManagedProcess) -> None:
         raise TestbedError(
             f"perf record ended with status {process.popen.returncode}", evidence={"perf record": process.log_tail()}
         )
+
+
+class Profiles:
+    """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
+
+    A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
+    a differential flame graph against the baseline. ``make_profiler``: UnavailableError if this testbed has none.
+    """
+
+    def __init__(self, make_profiler: Callable[[], Profiler], run_dir: Path, context: Context) -> None:
+        self._make_profiler = make_profiler
+        self._run_dir = run_dir
+        self._recorder = context.recorder
+        self._taken = context.profiles
+
+    def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
+        """Do ``work`` once more under the profiler; if that is impossible the evidence says why.
+
+        ``name``: of the record that it repeats, such as "stream-0004", and of the files. ``what``: the measurement.
+        """
+        shown = f"{name}, {what}"
+        title = f"CPU profile of {shown}"
+        try:
+            profile = self._make_profiler()(work)
+        except UnavailableError as error:
+            self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
+            return
+        self._taken[name] = profile
+        self._recorder.emit(AttachmentData(title, text=profile.summary()))
+        self._picture(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown))
+        self._write(f"{name}.folded", profile.text())
+        self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{_FOLDER}/{name}.folded"))
+
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Compare each subject's profile with the baseline's; skips subjects without one.
+
+        ``per``: the label that they differ in. ``outcomes``: the baseline's first.
+        """
+        found = [(outcome.label[per], profiled_run(outcome, self._taken)) for outcome in outcomes]
+        before_name, before = found[0]
+        for after_name, after in found[1:]:
+            if before is not None and after is not None:
+                title = f"{per}: {after_name} against {before_name}"
+                (first, old), (second, new) = before, after
+                self._recorder.emit(AttachmentData(f"what changed, {title}", text=new.changes_text(old)))
+                picture = differential_flame_graph(old, new, title)
+                self._picture(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture)
+
+    def _picture(self, title: str, file: str, picture: str) -> None:
+        self._write(file, picture)
+        self._recorder.emit(AttachmentData(title, path=f"{_FOLDER}/{file}", media_type="image/svg+xml"))
+
+    def _write(self, file: str, text: str) -> None:
+        folder = self._run_dir / _FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
+    return Profiles(parts.make_profiler, run_dir, context)

@@ -1,22 +1,29 @@
-"""Adding a version of OVS: from a prefix, a Debian release, or a revision of git."""
+"""``nfvperf ovs``: versions of OVS from a prefix, a Debian release or a revision of git."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import filter as filter_names
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive, unpack_root
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.programs import find
+from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.features.versions.git_build import build, find_revision, git
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, can_name, checked_name
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
 
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"
@@ -169,3 +176,66 @@ def _orphaned(place: Path) -> Iterator[tuple[Path, Path]]:
             continue
         if tree.is_absolute() and not tree.exists():
             yield workshop, tree
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "versions of Open vSwitch to test: Debian releases, prefixes, builds"
+    ovs = commands.add_parser("ovs", help=text, description=text)
+    own = ovs.add_subparsers(required=True, metavar="COMMAND")
+    adding = own.add_parser("add", help="keep a version; the second time it changes nothing")
+    adding.add_argument("what", metavar="WHAT", help="debian:RELEASE, git:REVISION, or the path of a prefix or root")
+    adding.add_argument("--name", help="what it is called (default: as WHAT; of a path its last part)")
+    adding.add_argument("--mirror", metavar="URI", help="Debian's archive (default: that of this machine's apt)")
+    adding.add_argument("--source", type=path_like, default=Path(), metavar="DIR", help="git tree (default: this one)")
+    adding.add_argument("--without-dpdk", action="store_true", help="build a revision without DPDK")
+    adding.set_defaults(command=_add)
+    own.add_parser("list", help="what is kept: name, version, origin, checksum").set_defaults(command=_list)
+    removing = own.add_parser("remove", help="forget a version, and remove its files where nfvperf made them")
+    removing.add_argument("names", metavar="NAME", nargs="+", help="or a pattern: 'git:*' for every revision")
+    removing.set_defaults(command=_remove)
+
+
+OVS = Command(_add_parser)
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    registry = Registry()
+    added = add_version(
+        arguments.what,
+        registry,
+        arguments.name,
+        mirror=arguments.mirror,
+        source=arguments.source,
+        dpdk=not arguments.without_dpdk,
+    )
+    print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
+    if arguments.what.startswith(GIT):
+        for line in remove_orphaned_workshops(registry):
+            print(line)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
+    versions = Registry().all()
+    for version in versions:
+        print(_described(version))
+    if not versions:
+        print("no version is kept: add one by `nfvperf ovs add debian:bookworm`")
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    registry = Registry()
+    for name in arguments.names:
+        for each in filter_names([kept.name for kept in registry.all()], name) if "*" in name else [name]:
+            registry.remove(each)
+            print(f"removed {each}")
+    return 0
+
+
+def _described(version: CachedVersion) -> str:
+    dpdk = f"DPDK {version.dpdk_version}" if version.dpdk_version else "without DPDK"
+    return (
+        f"{version.name}: OVS {version.version}, {dpdk}, from {version.origin}, in {version.place}, "
+        f"sha256 {version.checksum[:12]}, added {version.added}"
+    )

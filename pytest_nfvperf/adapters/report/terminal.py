@@ -1,17 +1,56 @@
-"""Live progress of a search on a terminal: one line, rewritten at trial boundaries only.
+"""What a terminal shows: tables and texts in rich's colours, and the live progress of a search.
 
-No thread refreshes it: during a trial the measuring process does nothing (How we measure, rule 12).
+The progress is one line, rewritten at trial boundaries only. No thread refreshes it: during a trial the measuring
+process does nothing (How we measure, rule 12).
 """
 
 from __future__ import annotations
 
+import io
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
-from pytest_nfvperf.model.display import cut, format_elapsed, format_fps, format_ratio, format_seconds
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from pytest_nfvperf.model.display import (
+    TableColumn,
+    TableRow,
+    cut,
+    fold_table,
+    format_elapsed,
+    format_fps,
+    format_ratio,
+    format_seconds,
+)
 from pytest_nfvperf.ports.machine import Progress
+
+
+def table(
+    columns: Sequence[TableColumn], rows: Iterable[TableRow], width: int | None, *, once: bool = False
+) -> list[RenderableType]:
+    """The lines of a table (``fold_table``), and a note on the columns that it lacks."""
+    lines, lacking = fold_table(columns, rows, width, once=once)
+    note = [Text(f"This terminal is too narrow for: {', '.join(lacking)}.", style="dim")] if lacking else []
+    return [*(Text.assemble(*line) for line in lines), *note]
+
+
+def rendered(parts: Iterable[RenderableType], *, width: int | None = None, color: bool = False) -> str:
+    """Tables and texts below one another, without blanks at the ends of lines. ``width``: None: as wide as needed."""
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width or 10_000,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 class TerminalProgress(Progress):
