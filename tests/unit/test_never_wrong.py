@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -16,13 +15,12 @@ from hypothesis import strategies as st
 from test_search_algorithms import NDR, measurer_on
 
 from pytest_nfvperf.adapters.evidence.comparison import _samples
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.charts import load_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.features.export.export import TABLES, ExportRow
+from pytest_nfvperf.features.export.export import TABLES
 from pytest_nfvperf.features.history.series import measured as measured_entries
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
@@ -273,8 +271,7 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     (entry,) = measured_entries({frozenset(outcome.labels): [seen]})
     (samples,) = _samples(outcome)
     (in_history, *_) = entry.figures
-    (exported,) = (column for table in TABLES for column in table.columns if column.name == "ndr_bound")
-    row = ExportRow(RunEvidence(Path()), TestEvidence(""), "", outcome.label, outcome)
+    columns, _ = TABLES["outcomes"]
 
     assert goal_figures(outcome, "ndr").mpps == bounded_text(seen, lambda fps: goal_digits(fps / 1e6))
     assert seen.value == float(properties["nfvperf.ndr.load_fps"])
@@ -283,7 +280,7 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     assert in_history.figure().interval == seen.interval
     assert ((in_history.low, in_history.high) == (None, None)) == (seen.low == seen.high)
     assert (samples.bound.opens_high, samples.bound.opens_low) == (seen.high is None, seen.low is None)
-    assert exported.cell(row) == str(seen.bound)
+    assert columns["ndr_bound"](outcome) == str(seen.bound)
     assert (load_mark(seen) == "") == (seen.bound is Bound.EXACT)
     above, below = round(seen.value) + 10, max(1, round(seen.value) - 10)
     if seen.bound in {Bound.AT_LEAST, Bound.ABOUT}:
