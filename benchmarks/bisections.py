@@ -13,7 +13,6 @@ from typing import TypeVar
 from benchmarks.prefixes import MOST_MEASURED, VERSIONS
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.features.bisect.bisection import VerdictKind
 from tests.bisect_support import SimulatedVersions, bisected, culprit, series, verdict
 
 Found = TypeVar("Found")
@@ -65,7 +64,7 @@ def _found(what: str, change: float, noise: float) -> list[Figure]:
 def _refused() -> Figure:
     def one(seed: int) -> bool:
         versions = SimulatedVersions(series(VERSIONS, None, 1.0), RATES, seed)
-        return verdict(bisected(versions)).kind is VerdictKind.REFUSED
+        return verdict(bisected(versions)).refused
 
     return _share("bisection: refused where nothing changed, by rates", sum(_each(one)), _REFUSED)
 

@@ -18,7 +18,7 @@ from pytest_nfvperf.features.bisect.beliefs import (
     narrowest,
     posterior,
 )
-from pytest_nfvperf.features.bisect.bisection import Refusal, RefusalReason, VerdictKind
+from pytest_nfvperf.features.bisect.bisection import BisectionVerdict, VerdictKind
 from pytest_nfvperf.features.bisect.events import By, Estimate, Question, pooled
 from tests.examples import examples
 
@@ -30,11 +30,10 @@ def question(count: int, **given: object) -> Question:
     return Question(tuple(f"v{version}" for version in range(count)), **given)  # type: ignore[arg-type]
 
 
-def refusal(versions: SimulatedVersions, asked: Question | None = None) -> Refusal:
+def refusal(versions: SimulatedVersions, asked: Question | None = None) -> BisectionVerdict:
     found = verdict(bisected(versions, asked))
-    assert found.kind is VerdictKind.REFUSED
-    assert found.refusal is not None
-    return found.refusal
+    assert found.refused
+    return found
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -51,7 +50,7 @@ def test_a_series_without_a_change_is_refused_with_the_figures(seed: int) -> Non
     versions = SimulatedVersions(series(17, None, 1.0), NOISE, seed)
     found = refusal(versions)
 
-    assert found.why is RefusalReason.NOT_DIFFERENT
+    assert found.kind is VerdictKind.NOT_DIFFERENT
     assert found.text == (
         "v16 is not shown to be worse than v0 by 0.5% or more in 32 blocks: there is nothing to bisect"
     )
@@ -69,7 +68,7 @@ def test_a_hundredth_is_found_where_the_noise_is_a_thousandth(seed: int) -> None
 def test_swapped_ends_are_called_swapped() -> None:
     found = refusal(SimulatedVersions(series(9, 4, 1.1), NOISE))
 
-    assert found.why is RefusalReason.SWAPPED
+    assert found.kind is VerdictKind.SWAPPED
     assert found.text == "v8 is better than v0, which is given as good: exchange --good and --bad"
 
 
@@ -99,7 +98,7 @@ def test_versions_that_do_not_build_elsewhere_do_not_hinder() -> None:
 def test_an_end_that_does_not_build_is_refused(end: int) -> None:
     found = refusal(SimulatedVersions(series(9, 4, 0.9), cannot=frozenset({end})))
 
-    assert found.why is RefusalReason.UNUSABLE
+    assert found.kind is VerdictKind.UNUSABLE
     assert found.text == f"v{end} cannot be used: it does not build"
 
 
@@ -165,7 +164,7 @@ def test_who_names_a_metric_gets_it_though_outcomes_differ() -> None:
 def test_a_test_that_fails_on_the_good_end_alone_means_swapped_ends() -> None:
     found = refusal(SimulatedVersions(series(9, None, 1.0), NOISE, 1, dict.fromkeys(range(4), 1.0)))
 
-    assert found.why is RefusalReason.SWAPPED
+    assert found.kind is VerdictKind.SWAPPED
     assert found.text == (f"{TEST} fails on v0, which is given as good, and passes on v8: exchange --good and --bad")
 
 

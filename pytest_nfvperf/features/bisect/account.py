@@ -17,6 +17,7 @@ from pytest_nfvperf.features.bisect.bisection import (
     BisectionState,
     BisectionVerdict,
     VerdictKind,
+    bisection_state,
 )
 from pytest_nfvperf.features.bisect.events import (
     BisectionSubject,
@@ -40,12 +41,79 @@ _CANNOT_LOOK = {_CANNOT: Look(vega.VERMILION, "x")}
 _LEVEL = Look(vega.MUTED, line="dash", width=1)
 
 
-def ask_text(question: Question, ask: Ask) -> str:
-    """``search  v8 against v0``."""
-    name = question.versions[ask.version]
-    against = f" against {question.versions[ask.base]}" if ask.blocks else ""
-    against += ", instructions" if ask.virtual else ""
-    return f"{ask.purpose:<7} {name}{against}"
+class BisectAccount:
+    """Prints a line for each step and the verdict, and writes the page.
+
+    ``titles``: subjects of commits, by the version's name. ``arguments``: of pytest.
+    """
+
+    def __init__(self, question: Question, titles: Mapping[str, str], arguments: Sequence[str]) -> None:
+        self._question = question
+        self._titles = titles
+        self._arguments = arguments
+        self._states: list[BisectionState] = []
+
+    def open(self, directory: Path, events: Sequence[Event]) -> None:
+        names = self._question.versions
+        print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
+        if events:
+            print(f"continuing with {len(events)} measurements of an earlier run; remove {directory} to start over")
+        for number, event in enumerate(events, 1):
+            before = bisection_state(self._question, events[: number - 1])
+            if isinstance(before.step, Ask):
+                self.step_begins(before.step)
+            self.step_ended(event, bisection_state(self._question, events[:number]))
+
+    def step_begins(self, ask: Ask) -> None:
+        """``  7  search  v8 against v0: ``, which ``step_ended`` continues."""
+        names = self._question.versions
+        against = f" against {names[ask.base]}" if ask.blocks else ""
+        against += ", instructions" if ask.virtual else ""
+        print(f"{len(self._states) + 1:3}  {ask.purpose:<7} {names[ask.version]}{against}: ", end="", flush=True)
+
+    def step_ended(self, event: Event, now: BisectionState) -> None:
+        self._states.append(now)
+        print(event_text(self._question, event, now), flush=True)
+
+    def end(self, directory: Path, events: Sequence[Event], now: BisectionState) -> None:
+        """Print the verdict, and write the page and the picture; there is none of ends that do not differ."""
+        lines = list(verdict_lines(self._question, events, now))
+        print("\n".join(lines))
+        verdict, versions = now.step, self._question.versions
+        if isinstance(verdict, BisectionVerdict) and verdict.kind is VerdictKind.FOUND and verdict.candidates:
+            title = self._titles.get(versions[verdict.candidates.first])
+            if title:
+                print(f"  {title}")
+        charts, chart, beside = PageCharts(), "", ""
+        if now.chances:
+            title, drawn = f"bisection of {versions[0]} to {versions[-1]}", bisection_chart(self._question, events, now)
+            chart = charts.add(drawn, "bisection", title)
+            if can_draw():
+                (directory / PICTURE).write_bytes(to_png(as_file(to_svgs(drawn, title))))
+                beside = f", {PICTURE} beside it"
+        names = [versions[event.version] for event in events]
+        texts = [event_text(self._question, *step) for step in zip(events, self._states, strict=True)]
+        steps = [(name, self._titles.get(name, ""), text) for name, text in zip(names, texts, strict=True)]
+        text = (
+            environment()
+            .get_template("bisection.html")
+            .render(
+                style=style(),
+                good=versions[0],
+                bad=versions[-1],
+                between=len(versions) - 2,
+                lines=lines,
+                chart=chart,
+                steps=steps,
+                arguments=list(self._arguments),
+                subject=now.subject,
+                charts=charts,
+                browser=page_parts,
+                site="",
+            )
+        )
+        write_whole(directory / _PAGE, text)
+        print(f"page: {directory / _PAGE}{beside}")
 
 
 def event_text(question: Question, event: Event, now: BisectionState) -> str:
@@ -94,9 +162,9 @@ def verdict_lines(question: Question, events: Sequence[Event], now: BisectionSta
     verdict = now.step
     if not isinstance(verdict, BisectionVerdict):
         return
-    if (refusal := verdict.refusal) is not None:
-        yield f"Nothing to bisect: {refusal.why}. {refusal.text[0].upper()}{refusal.text[1:]}."
-        for subject, estimate in refusal.figures:
+    if verdict.refused:
+        yield f"Nothing to bisect: {verdict.kind}. {verdict.text[0].upper()}{verdict.text[1:]}."
+        for subject, estimate in verdict.figures:
             yield f"  {subject.metric} of {subject.test}: {_ratio_text(estimate)}"
         return
     assert verdict.candidates is not None
@@ -177,51 +245,6 @@ def _ends(question: Question, events: Sequence[Event], now: BisectionState) -> s
     ran = runs(events, now.subject.test)
     failed = [f"{name} in {ran[at].failed} of {ran[at].count}" for at, name in ((0, good), (question.bad, bad))]
     return f"{now.subject.test} failed on {' and on '.join(failed)} runs."
-
-
-def render_bisection(
-    directory: Path,
-    question: Question,
-    events: Sequence[Event],
-    states: Sequence[BisectionState],
-    titles: Mapping[str, str],
-    arguments: Sequence[str],
-) -> Path:
-    """Write the page, and the picture if there is one (``has_picture``); returns the page's path.
-
-    ``states``: after each event; the last one has the verdict. ``titles``: subjects of commits, by the version's name.
-    """
-    now, versions, charts, chart = states[-1], question.versions, PageCharts(), ""
-    if now.chances:
-        title, drawn = f"bisection of {versions[0]} to {versions[-1]}", bisection_chart(question, events, now)
-        chart = charts.add(drawn, "bisection", title)
-        if can_draw():
-            (directory / PICTURE).write_bytes(to_png(as_file(to_svgs(drawn, title))))
-    steps = [
-        (versions[event.version], titles.get(versions[event.version], ""), event_text(question, event, state))
-        for event, state in zip(events, states, strict=True)
-    ]
-    page = environment().get_template("bisection.html")
-    text = page.render(
-        style=style(),
-        good=versions[0],
-        bad=versions[-1],
-        between=len(versions) - 2,
-        lines=list(verdict_lines(question, events, now)),
-        chart=chart,
-        steps=steps,
-        arguments=list(arguments),
-        subject=now.subject,
-        charts=charts,
-        browser=page_parts,
-        site="",
-    )
-    write_whole(directory / _PAGE, text)
-    return directory / _PAGE
-
-
-def has_picture(now: BisectionState) -> bool:
-    return bool(now.chances) and can_draw()
 
 
 def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> list[View]:

@@ -73,6 +73,42 @@ class Ask:
     virtual: bool = False
 
 
+class VerdictKind(StrEnum):
+    FOUND = "found"  # one candidate
+    RANGE = "range"  # several, which no further measurement would split
+    SEVERAL = "several"  # a version is at neither level, so more than one change lies between the ends
+    # There is nothing to bisect:
+    NOT_DIFFERENT = "the ends do not differ"
+    SWAPPED = "the ends are swapped"
+    UNUSABLE = "an end cannot be used"
+    NOTHING = "the tests give nothing to compare"
+
+
+@dataclass(frozen=True, slots=True)
+class BisectionVerdict:
+    """The result of a bisection.
+
+    Attributes:
+        candidates: those that together reach the confidence; None if there is nothing to bisect.
+        confirmed: for FOUND: the culprit differs from its parent in fresh blocks. None: undecided.
+        between: versions at neither level.
+        text: why there is nothing to bisect.
+        figures: the estimate of each subject then.
+    """
+
+    kind: VerdictKind
+    candidates: Range | None = None
+    confirmed: bool | None = None
+    between: tuple[int, ...] = ()
+    text: str = ""
+    figures: tuple[tuple[BisectionSubject, Estimate], ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """True if there is nothing to bisect."""
+        return self.candidates is None
+
+
 # Bisection by outcomes. A test fails seldom before the change and often since; the runs teach how often.
 
 
@@ -119,30 +155,14 @@ def _log_evidence(runs: Runs, fails: float, passes: float) -> float:
 # First the ends are measured: without a difference beyond the noise there is no bisection.
 
 
-class RefusalReason(StrEnum):
-    NOT_DIFFERENT = "the ends do not differ"
-    SWAPPED = "the ends are swapped"
-    UNUSABLE = "an end cannot be used"
-    NOTHING = "the tests give nothing to compare"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why there is nothing to bisect. ``figures``: the estimate of each subject."""
-
-    why: RefusalReason
-    text: str
-    figures: tuple[tuple[BisectionSubject, Estimate], ...] = ()
-
-
 def _ask_ends(version: int, blocks: int = 0, *, virtual: bool = False) -> Ask:
     return Ask(version, 0, blocks, Purpose.ENDS, virtual)
 
 
-def _look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask:
+def _look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | BisectionVerdict | Ask:
     for version, why in unusable(events).items():
         if version in {0, question.bad}:
-            return Refusal(RefusalReason.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
+            return BisectionVerdict(VerdictKind.UNUSABLE, text=f"{question.versions[version]} cannot be used: {why}")
     found = None
     if question.by in {By.EITHER, By.OUTCOMES} and question.metric is None:
         found = _by_outcomes(question, events)
@@ -151,7 +171,7 @@ def _look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubje
     return found or _by_rates(question, events)
 
 
-def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask | None:
+def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | BisectionVerdict | Ask | None:
     """None: instructions do not differ, or cannot be counted here; rates may differ."""
     # Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
     tried = [event for event in _of_ends(question, events) if event.virtual]
@@ -171,10 +191,10 @@ def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSu
     if worst is not None:
         return _not_worse(replace(question, smallest=SMALLEST_INSTRUCTIONS), figures, len(tried))
     note = next((event.note for event in tried if event.note), "")
-    return Refusal(RefusalReason.NOTHING, note or "the tests count no instructions a packet")
+    return BisectionVerdict(VerdictKind.NOTHING, text=note or "the tests count no instructions a packet")
 
 
-def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask | None:
+def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | BisectionVerdict | Ask | None:
     """None: outcomes are the same at both ends; rates may differ."""
     ends = (0, question.bad)
     ran = [sum(isinstance(event, Ran) and event.version == end for event in events) for end in ends]
@@ -193,14 +213,14 @@ def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubjec
     turned = [test for test, more in suspects.items() if more <= -clear]
     if turned:
         good, bad = question.versions[0], question.versions[-1]
-        return Refusal(
-            RefusalReason.SWAPPED,
-            f"{turned[0]} fails on {good}, which is given as good, and passes on {bad}: exchange --good and --bad",
+        return BisectionVerdict(
+            VerdictKind.SWAPPED,
+            text=f"{turned[0]} fails on {good}, which is given as good, and passes on {bad}: exchange --good and --bad",
         )
     if question.by is By.OUTCOMES:
-        return Refusal(
-            RefusalReason.NOT_DIFFERENT,
-            f"no test fails on {question.versions[-1]} and passes on {question.versions[0]}",
+        return BisectionVerdict(
+            VerdictKind.NOT_DIFFERENT,
+            text=f"no test fails on {question.versions[-1]} and passes on {question.versions[0]}",
         )
     return None
 
@@ -217,7 +237,7 @@ def _suspects(question: Question, events: Sequence[Event]) -> dict[str, int]:
     return suspects
 
 
-def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask:
+def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject | BisectionVerdict | Ask:
     figures = tuple(each for each in _figures(question, events) if not each.subject.virtual)
     ends = [event for event in _of_ends(question, events) if not event.virtual]
     blocks = sum(event.blocks for event in ends)
@@ -226,8 +246,8 @@ def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject |
     if not figures:
         wanted = f" of {question.metric}" if question.metric else ""
         note = next((f": {event.note}" for event in ends if event.note), "")
-        return Refusal(
-            RefusalReason.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}"
+        return BisectionVerdict(
+            VerdictKind.NOTHING, text=f"the tests gave no figure{wanted} in which versions could be compared{note}"
         )
     # A difference of 2 * APART standard errors lets a version be assigned to one of the ends, and ends the looks early.
     # A smaller one counts only after the last look, if it is significant over all figures.
@@ -248,18 +268,18 @@ def _significant(figures: int) -> float:
     return NormalDist().inv_cdf(1 - _FALSE_ALARM / 2 / figures)
 
 
-def _not_worse(question: Question, figures: Sequence[_EndFigure], blocks: int) -> Refusal:
+def _not_worse(question: Question, figures: Sequence[_EndFigure], blocks: int) -> BisectionVerdict:
     estimated = tuple((each.subject, each.estimate) for each in figures)
     good, bad = question.versions[0], question.versions[-1]
     best = max(figures, key=lambda each: each.better_by)
     if best.better_by >= _significant(len(figures)) and abs(math.expm1(best.estimate.value)) >= question.smallest:
         text = f"{bad} is better than {good}, which is given as good: exchange --good and --bad"
-        return Refusal(RefusalReason.SWAPPED, text, estimated)
+        return BisectionVerdict(VerdictKind.SWAPPED, text=text, figures=estimated)
     text = (
         f"{bad} is not shown to be worse than {good} by {question.smallest:.1%} or more in {blocks} blocks: there is "
         "nothing to bisect"
     )
-    return Refusal(RefusalReason.NOT_DIFFERENT, text, estimated)
+    return BisectionVerdict(VerdictKind.NOT_DIFFERENT, text=text, figures=estimated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,30 +313,6 @@ def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionCompari
 # The state depends only on the question and the events, so a killed bisection continues when it is started again.
 
 
-class VerdictKind(StrEnum):
-    FOUND = "found"  # one candidate
-    RANGE = "range"  # several, which no further measurement would split
-    SEVERAL = "several"  # a version is at neither level, so more than one change lies between the ends
-    REFUSED = "refused"  # there is nothing to bisect
-
-
-@dataclass(frozen=True, slots=True)
-class BisectionVerdict:
-    """The result of a bisection.
-
-    Attributes:
-        candidates: those that together reach the confidence; None for a refusal.
-        confirmed: for FOUND: the culprit differs from its parent in fresh blocks. None: undecided.
-        between: versions at neither level.
-    """
-
-    kind: VerdictKind
-    candidates: Range | None = None
-    confirmed: bool | None = None
-    between: tuple[int, ...] = ()
-    refusal: Refusal | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class BisectionState:
     """A bisection's next step, and what is known. While it measures the ends, only ``step`` is set.
@@ -332,9 +328,7 @@ class BisectionState:
 
 def bisection_state(question: Question, events: Sequence[Event]) -> BisectionState:
     subject = _look_at_ends(question, events)
-    if isinstance(subject, Refusal):
-        return BisectionState(BisectionVerdict(VerdictKind.REFUSED, refusal=subject))
-    if isinstance(subject, Ask):
+    if not isinstance(subject, BisectionSubject):
         return BisectionState(subject)
     evidence: Levels | Outcomes
     if subject.metric is None:

@@ -9,23 +9,15 @@ import json
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.command import Command, path_like, share_like
-from pytest_nfvperf.features.bisect.account import (
-    PICTURE,
-    ask_text,
-    event_text,
-    has_picture,
-    render_bisection,
-    verdict_lines,
-)
-from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, bisection_state
-from pytest_nfvperf.features.bisect.events import By, Event, Question, failed
+from pytest_nfvperf.features.bisect.bisection import BisectionVerdict, VerdictKind
+from pytest_nfvperf.features.bisect.events import By, Question, failed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
@@ -36,48 +28,6 @@ if TYPE_CHECKING:
 _FOUND, _REFUSED, _OPEN = 0, 1, RunFate.INCONCLUSIVE.exit_status
 """One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
 _KEPT = "The measurements are kept: run the same command again to continue."
-
-
-class BisectAccount:
-    """Prints a line for each step and the verdict, and writes the page.
-
-    ``titles``: subjects of commits, by the version's name. ``arguments``: of pytest.
-    """
-
-    def __init__(self, question: Question, titles: Mapping[str, str], arguments: Sequence[str]) -> None:
-        self._question = question
-        self._titles = titles
-        self._arguments = arguments
-        self._states: list[BisectionState] = []
-
-    def open(self, directory: Path, events: Sequence[Event]) -> None:
-        names = self._question.versions
-        print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
-        if events:
-            print(f"continuing with {len(events)} measurements of an earlier run; remove {directory} to start over")
-        for number, event in enumerate(events, 1):
-            before = bisection_state(self._question, events[: number - 1])
-            if isinstance(before.step, Ask):
-                self.step_begins(before.step)
-            self.step_ended(event, bisection_state(self._question, events[:number]))
-
-    def step_begins(self, ask: Ask) -> None:
-        print(f"{len(self._states) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
-
-    def step_ended(self, event: Event, now: BisectionState) -> None:
-        self._states.append(now)
-        print(event_text(self._question, event, now), flush=True)
-
-    def end(self, directory: Path, events: Sequence[Event], found: BisectionState) -> None:
-        for line in verdict_lines(self._question, events, found):
-            print(line)
-        step = found.step
-        if isinstance(step, BisectionVerdict) and step.kind is VerdictKind.FOUND and step.candidates:
-            title = self._titles.get(self._question.versions[step.candidates.first])
-            if title:
-                print(f"  {title}")
-        page = render_bisection(directory, self._question, events, self._states, self._titles, self._arguments)
-        print(f"page: {page}{f', {PICTURE} beside it' if has_picture(found) else ''}")
 
 
 # ``nfvperf bisect``.
@@ -156,6 +106,7 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.bisect.account import BisectAccount  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.features.bisect.candidates import Installer, commit_candidates, listed_candidates  # noqa: PLC0415
     from pytest_nfvperf.features.bisect.events import EventLog  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.features.bisect.trials import MeasuredVersions, bisect  # noqa: PLC0415
@@ -208,7 +159,7 @@ def _run(options: argparse.Namespace) -> int:
     installer.remove_built(candidates)
     verdict = found.step
     assert isinstance(verdict, BisectionVerdict)
-    if verdict.kind is VerdictKind.REFUSED:
+    if verdict.refused:
         return _REFUSED
     return _FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else _OPEN
 
