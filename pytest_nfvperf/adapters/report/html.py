@@ -16,11 +16,26 @@ from typing import Any
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures, page_parts, subjects
-from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Verdicts, find_sweeps, study_chart, sweep_chart
+from pytest_nfvperf.adapters.report.charts import (
+    MOST_CURVES,
+    Verdicts,
+    find_sweeps,
+    outcome_charts,
+    search_chart,
+    soak_chart,
+    study_chart,
+    sweep_chart,
+)
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
+from pytest_nfvperf.adapters.report.figures import (
+    goal_figures,
+    proven_loss,
+    soak_events,
+    soak_facts,
+)
 from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment, style
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened
@@ -34,13 +49,16 @@ from pytest_nfvperf.adapters.report.subjects import (
     notes_below,
     slope_line,
     subject_notes,
+    subject_of,
+    title,
 )
-from pytest_nfvperf.adapters.report.test_page import TestPage, page_of_test
-from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
+from pytest_nfvperf.adapters.report.texts import deployed_title, figures_text, topology_drawing, traffic_drawings
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
-from pytest_nfvperf.model.display import format_seconds, how_many
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, subject_badge
-from pytest_nfvperf.model.evidence.records import Cause, TopologyData
+from pytest_nfvperf.model.display import format_against, format_seconds, how_many
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion, subject_badge
+from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TopologyData, TrialData
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount
+from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -78,6 +96,7 @@ _OUTSIDE_THE_SLA = {
 """Causes that no requirement judges, and where they come from."""
 
 _ALWAYS_COUNTED = ("PASS", "FAIL", "INCONCLUSIVE", "BROKEN")
+_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.TEST, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
 
 
 def head_style(conclusion: RunConclusion) -> str:
@@ -156,8 +175,9 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: PageCharts
     several = len({dict(test.data.labels).get("suite", "other") for test in shown}) > 1
     for number, test in enumerate(shown, 1):
         name = dict(test.data.labels).get("suite", "other")
-        page = page_of_test(test, conclusion.test(test.node_id), run, f"test-{number}", charts, listed)
-        suites.setdefault(name, SuitePage(name)).tests.append(replace(page, suite=name if several else ""))
+        became, beside = conclusion.test(test.node_id), name if several else ""
+        page = page_of_test(test, became, run, f"test-{number}", beside, charts, listed)
+        suites.setdefault(name, SuitePage(name)).tests.append(page)
     for suite in suites.values():
         if len(suite.tests) > _MOST_IN_SIGHT["tests"]:
             suite.tests.sort(key=lambda page: not page.open)
@@ -225,7 +245,7 @@ def _context(
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults,
-        "explained": {fault.page.evidence.node_id for fault in faults},
+        "explained": {fault["page"].evidence.node_id for fault in faults},
         "closest": closest(pages),
         "page_of": page_of,
         "testbeds": run.testbeds(),
@@ -265,22 +285,11 @@ def chips(run: RunEvidence, conclusion: RunConclusion) -> list[tuple[str, str, s
     return shown
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One reason why a test did not pass: a testbed error, a requirement, or what it raised.
+def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Iterator[dict[str, Any]]:
+    """Everything that did not pass, with each reason, the gravest first.
 
-    ``what``: the requirement, or the error's class. ``verdict``: None if there are no figures.
+    ``what``: the requirement, the error's class, or where else it comes from. ``verdict``: None without figures.
     """
-
-    page: TestPage
-    badge: str
-    what: str
-    why: str
-    verdict: Verdict | None = None
-
-
-def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Iterator[Fault]:
-    """Everything that did not pass, with each reason, the gravest first."""
     for test in conclusion.tests:
         page = page_of.get(test.node_id)
         if page is None or not (test.wrong or test.tolerated):
@@ -288,10 +297,12 @@ def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Itera
         errors, verdicts, end = page.evidence.errors.values(), page.evidence.verdicts.values(), page.evidence.end
         judged = [one for kind in (Judgement.FAIL, Judgement.INCONCLUSIVE) for one in verdicts if one.judgement is kind]
         who = _OUTSIDE_THE_SLA.get(end.cause) if end is not None else None
+        fault: dict[str, Any] = {"page": page, "badge": test.badge, "verdict": None}
         if who or test.fate is Fate.UNFINISHED or not (errors or judged):
-            yield Fault(page, test.badge, who or "-", end.reason if who and end is not None else test.reason)
-        yield from (Fault(page, test.badge, error.error, error.message) for error in errors)
-        yield from (Fault(page, one.judgement.value, one.requirement, page.why(one), one) for one in judged)
+            yield fault | {"what": who or "-", "why": end.reason if who and end is not None else test.reason}
+        yield from (fault | {"what": error.error, "why": error.message} for error in errors)
+        for verdict in judged:
+            yield fault | {"badge": verdict.judgement.value, "why": page.why(verdict), "verdict": verdict}
 
 
 def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
@@ -326,31 +337,166 @@ def _result_rows(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, lis
     return rows
 
 
-@dataclass(slots=True)
-class TopologyPage:
-    """One topology on one datapath. ``text``: as a terminal shows it."""
-
-    anchor: str
-    deployed: TopologyData
-    title: str
-    text: str
-    picture: Markup
-    tests: list[TestPage] = field(default_factory=list)
-
-
-def _topology_pages(tests: Sequence[TestPage], charts: PageCharts) -> list[TopologyPage]:
+def _topology_pages(tests: Sequence[TestPage], charts: PageCharts) -> list[dict[str, Any]]:
     """Draw each topology once, in the order of deployment, and list the tests that deployed it."""
-    pages: list[TopologyPage] = []
+    drawn: list[tuple[str, TopologyData]] = []
+    pages: list[dict[str, Any]] = []
     for test in tests:
         for deployed in test.evidence.topologies.values():
-            title = deployed_title(deployed)
-            shown = replace(deployed, info=None)  # how the DUT's instance was started is not in the picture
-            page = next((one for one in pages if (one.title, replace(one.deployed, info=None)) == (title, shown)), None)
-            if page is None:
-                number = len(pages) + 1
-                name = f"topology {number} {deployed.topology.name}"
-                image = charts.add_drawing(topology_chart(deployed, title), name)
-                page = TopologyPage(f"topology-{number}", deployed, title, topology_drawing(deployed), image)
-                pages.append(page)
-            page.tests.append(test)
+            key = deployed_title(deployed), replace(deployed, info=None)  # how an instance was started is not drawn
+            if key not in drawn:
+                drawn.append(key)
+                number, picture = len(drawn), topology_chart(deployed, key[0])
+                image = charts.add_drawing(picture, f"topology {number} {deployed.topology.name}")
+                page = {"anchor": f"topology-{number}", "title": key[0], "text": topology_drawing(deployed)}
+                pages.append(page | {"picture": image, "tests": []})
+            pages[drawn.index(key)]["tests"].append(test)
     return pages
+
+
+@dataclass(frozen=True, slots=True)
+class TestPage:
+    """One test, with what became of it; texts are final, charts are inline.
+
+    ``outcomes``, ``soaks``: variables of the template. ``suite``: beside its title; "" in a run of one suite.
+    """
+
+    __test__ = False
+
+    anchor: str
+    evidence: TestEvidence
+    title: str
+    became: TestConclusion
+    figures: str
+    outcomes: list[dict[str, Any]]
+    loose_trials: list[tuple[str, TrialData]]
+    picture: Markup | None
+    soaks: list[dict[str, Any]]
+    suite: str
+
+    @property
+    def open(self) -> bool:
+        return self.became.wrong or self.became.tolerated
+
+    def subject(self, verdict: Verdict) -> str:
+        return subject_of(verdict, self.evidence.verdicts.values())
+
+    def why(self, verdict: Verdict) -> str:
+        """What a figure rests on, and where frames were lost; the reason where it says more than the figure."""
+        figure = format_against(verdict.observed, verdict.limit, verdict.unit)
+        parts = ["" if verdict.reason == figure else verdict.reason, verdict.confidence]
+        of_loss = verdict.unit in {"pps", "bps", "line_ratio"} or verdict.metric in {"loss_ratio", "lost_frames"}
+        lossy = [part["lossy"] for part in self.outcomes if {*verdict.evidence} & {*part["outcome"].trials}]
+        about = [*filter(None, lossy)]
+        if verdict.judgement is Judgement.FAIL and of_loss and about:
+            trial_id, _, ledger = about[0]
+            most = max(ledger.lines, key=lambda line: line.frames, default=None)
+            parts += [] if most is None else [f"most frames were lost in {most.hop}: {most.reason} ({trial_id})"]
+        return "; ".join(filter(None, parts))
+
+    @property
+    def frames(self) -> list[str]:
+        """Packets and classes that it sent, drawn; labels say the rest: a traffic of the short form."""
+        drawn = traffic_drawings(trial.result.spec for trial in self.evidence.trials.values())
+        return [drawing for drawing in drawn if "\n" in drawing]
+
+    @property
+    def accounts(self) -> list[tuple[str, CpuAccount]]:
+        """Who used the machine's CPUs in each run of streams, requests and connects, if somebody accounted."""
+        runs: list[tuple[str, StreamData | RequestData | ConnectData]] = [
+            *self.evidence.streams.items(),
+            *self.evidence.requests.items(),
+            *self.evidence.connects.items(),
+        ]
+        return [(name, run.cpu) for name, run in runs if run.cpu is not None]
+
+    @property
+    def text(self) -> str:
+        """What pytest shows of a failure that verdicts and errors do not explain; else ""."""
+        end = self.evidence.end
+        return end.text if end is not None and end.cause in _TEXT_SAYS_MORE else ""
+
+
+def page_of_test(
+    test: TestEvidence,
+    became: TestConclusion,
+    run: RunEvidence,
+    anchor: str,
+    suite: str,
+    charts: PageCharts,
+    listed: set[str],
+) -> TestPage:
+    """``listed`` collects the trials that have a row on the page."""
+    labels = dict(test.data.labels)
+    name = f"{labels.get('suite', '')} {test.node_id.split('::')[-1]}".strip()
+    several = len(test.outcomes) > 1
+    outcomes = [
+        _outcome_page(test, outcome, run.trials, f"{name} {key}" if several else name, charts, listed)
+        for key, outcome in test.outcomes.items()
+    ]
+    loose = [(key, trial) for key, trial in test.trials.items() if key not in listed]
+    listed.update(key for key, _ in loose)
+    picture = None
+    if len(test.trials) > 1 and not test.outcomes:  # it was aborted: where it stood
+        picture = charts.add(search_chart(list(test.trials.items()), None), f"{name} trials", f"Trials of {name}")
+    soaks = []
+    for key, data in test.soaks.items():
+        chart, of = soak_chart(data.soak, data.series), f"{name} {key} over time"
+        curves = None if chart is None else charts.add(chart, of, of)
+        shown = {"facts": soak_facts(data.soak), "events": list(soak_events(data.soak))}
+        soaks.append(shown | {"picture": curves, "samples": data.samples})
+    # Its datapath, too, where that is a parameter and not the whole run's.
+    heading = " · ".join(filter(None, (title(labels), test.data.parameters.get("datapath", ""))))
+    return TestPage(
+        anchor=anchor,
+        evidence=test,
+        title=heading or test.node_id,
+        became=became,
+        figures=figures_text(list(test.outcomes.values())),
+        outcomes=outcomes,
+        loose_trials=loose,
+        picture=picture,
+        soaks=soaks,
+        suite=suite,
+    )
+
+
+def _outcome_page(
+    test: TestEvidence,
+    outcome: Outcome,
+    trials: dict[str, TrialData],
+    name: str,
+    charts: PageCharts,
+    listed: set[str],
+) -> dict[str, Any]:
+    """Variables of the template for one outcome.
+
+    ``goals``: each with its figures, and what its confirmation proves. ``earlier``: trials that the page lists under
+    another outcome already. ``lossy``: the trial with the lightest load that lost frames; ``path``: its ledger, hop by
+    hop.
+    """
+    own = [(key, trials[key]) for key in outcome.trials if key in trials]
+    earlier = tuple(key for key, _ in own if key in listed)
+    listed.update(key for key, _ in own)
+    goals = []
+    for goal in outcome.goals:
+        confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
+        counted = None if confirmed is None else confirmed.judgement.counted
+        proof = "" if counted is None else proven_loss(counted.lost, counted.offered)
+        goals.append((goal, goal_figures(outcome, goal.goal.name), proof))
+    pictures = {
+        kind: None if chart is None else charts.add(chart, f"{name} {kind}", f"{kind} of {name}")
+        for kind, chart in outcome_charts(outcome, trials, test.verdicts_on(outcome)).items()
+    }
+    # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
+    lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judgement.counted.lost > 0 and t.ledger]
+    lightest = min(lossy, key=lambda item: loss_sort_key(item[1].result.spec), default=None)
+    return {
+        "outcome": outcome,
+        "goals": goals,
+        "trials": [(key, trial) for key, trial in own if key not in earlier],
+        "earlier": earlier,
+        "lossy": lightest,
+        "path": ledger_text(lightest[2]) if lightest is not None and lightest[2].paths else "",
+        "charts": pictures,
+    }
