@@ -122,7 +122,7 @@ def test_a_small_picture_of_one_value_is_a_line(value: float, runs: int) -> None
 def write_page(folder: Path, entries: Sequence[HistoryEntry], links: HistoryLinks | None = None) -> Path:
     watched = watch(History(tuple(entries), (), ()), "", "")
     causes = triage(entries, watched)
-    return render_history(entries, watched, causes, [], folder / "history.html", *([links] if links else []))
+    return render_history(entries, watched, causes, [], folder / "history.html", links or HistoryLinks({}, {}))
 
 
 def test_the_page_has_a_row_for_each_cause_and_says_where_runs_are_too_few(tmp_path: Path) -> None:

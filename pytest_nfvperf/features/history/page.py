@@ -16,7 +16,7 @@ from urllib.parse import quote
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.page_parts import TEMPLATES, environment, style
+from pytest_nfvperf.adapters.report.page_parts import environment, own_file, style
 from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.features.history.files import write_file
 from pytest_nfvperf.features.history.series import (
@@ -49,26 +49,17 @@ _OVS = ""
 """Key of a template without a name: it is for the commit of OVS, or its version where no commit is known."""
 
 
-_Row = tuple[tuple[str, ...], tuple[str, ...], ChangeMeaning | None]
-"""A series: its cells; its changes as texts, or why it cannot be checked; their direction, None without a change."""
-
-
-def _rows(watched: Sequence[Watched]) -> list[_Row]:
-    """The cells are name, metric, machine, number of runs, median and last value.
+def _meaning(watched: Watched) -> tuple[list[str], ChangeMeaning | None]:
+    """Its changes as texts, or why it cannot be checked; their direction, None without a change.
 
     The direction is WORSE if a change counts, else that of the last change that is not for the worse.
     """
-    rows: list[_Row] = []
-    for series, changes, why_not in ((each.series, each.changes, each.why_not) for each in watched):
-        last = series.points[-1].figure
-        middle = format_value(median(series.values), series.unit)
-        newest = f"{last.bound} {format_value(last.value, last.unit)}".strip()
-        cells = (series.name, series.what, str(series.machine), str(len(series.points)), middle, newest)
-        texts = tuple(map(_change_text, changes)) or ((why_not,) if why_not else ())
-        others = [change.direction for change in changes if change.direction is not ChangeMeaning.WORSE]
-        counts = any(change.counts for change in changes)
-        rows.append((cells, texts, ChangeMeaning.WORSE if counts else others[-1] if others else None))
-    return rows
+    # ``-9.8 % at 20261120-093000-4711, acknowledged: the new checksum costs that``
+    texts = [f"{change.step.ratio - 1:+.1%} at {change.run}{_state(change, ',')}" for change in watched.changes]
+    others = [change.direction for change in watched.changes if change.direction is not ChangeMeaning.WORSE]
+    counts = any(change.counts for change in watched.changes)
+    direction = ChangeMeaning.WORSE if counts else others[-1] if others else None
+    return texts or list(filter(None, [watched.why_not])), direction
 
 
 def _state(change: HistoryChange, sign: str) -> str:
@@ -77,25 +68,21 @@ def _state(change: HistoryChange, sign: str) -> str:
     return f"{sign} recovered since" if change.recovered else ""
 
 
-def _change_text(change: HistoryChange) -> str:
-    """``-9.8 % at 20261120-093000-4711, acknowledged: the new checksum costs that``."""
-    return f"{change.step.ratio - 1:+.1%} at {change.run}{_state(change, ',')}"
-
-
 def machine_line(machine: MachinePeriod) -> str:
     """Which runs are on it, and how it differs from the machine before."""
     differs = f"; it is not machine {machine.number - 1}: {'; '.join(machine.differs)}" if machine.differs else ""
-    return f"machine {machine.number}: testbed {machine.testbed}, first run {machine.first.run}{differs}"
+    return f"machine {machine.number}: testbed {machine.runs[0].testbed}, first run {machine.runs[0].run}{differs}"
 
 
 def history_text(watched: Sequence[Watched], *, width: int | None = None, color: bool = False) -> str:
     """``width``: columns; None: as wide as needed."""
     names = [TableColumn(title, folds=title != "test") for title in ("test", "metric", "machine")]
     figures = [TableColumn(title, right=True) for title in ("runs", "median", "last")]
-    rows: list[TableRow] = [
-        [*cells, ("\n".join(texts), _STYLES[direction] if direction else "dim")]
-        for cells, texts, direction in _rows(watched)
-    ]
+    rows: list[TableRow] = []
+    for series, (texts, direction) in ((each.series, _meaning(each)) for each in watched):
+        about = (series.name, series.what, str(series.machine), str(len(series.points)))
+        values = format_value(median(series.values), series.unit), _figure_text(series.points[-1])
+        rows.append([*about, *values, ("\n".join(texts), _STYLES[direction] if direction else "dim")])
     return rendered(table([*names, *figures, TableColumn("changes", folds=True)], rows, width, once=True), color=color)
 
 
@@ -139,9 +126,6 @@ class HistoryLinks:
         return template.replace("{version}", quote(value, safe="")) if value != "unknown" else ""
 
 
-NO_LINKS = HistoryLinks({}, {})
-
-
 def cause_line(line: TriageLine) -> str:
     """``worse since run 20261120-093000-4711 of 2026-11-20 09:30: ovs 3.2.1 before, 3.3.0 after: -8.1% pdr of ...``."""
     series, change = line.moved[0]
@@ -177,7 +161,7 @@ def render_history(
     causes: Sequence[TriageLine],
     problems: Sequence[str],
     path: Path,
-    links: HistoryLinks = NO_LINKS,
+    links: HistoryLinks,
 ) -> Path:
     """Write the page; returns its path. ``causes``: by ``triage``.
 
@@ -192,10 +176,15 @@ def render_history(
     )
     anchors = {id(each.series): f"s-{number}" for number, each in enumerate(shown)}
     by_machine = machines(entries)
-    script = (TEMPLATES / "history.js").read_text(encoding="utf-8")
+    order = {run.run: place for place, run in enumerate(runs)}
+    versions = [", ".join(f"{name} {value[:16]}" for name, value in run.versions.items()) for run in runs]
+    chart_data = {  # what history.js draws from
+        "runs": [(run.run, run.when, text) for run, text in zip(runs, versions, strict=True)],
+        "series": [_series_data(each, order) for each in shown],
+    }
     context = {
         "style": style(),
-        "script": Markup(script),  # noqa: S704 - our own file
+        "script": own_file("history.js"),
         "first": runs[0],
         "last": runs[-1],
         "count": len(runs),
@@ -211,7 +200,7 @@ def render_history(
         "causes": [_cause(cause, anchors, links, len(by_machine) > 1) for cause in causes],
         "nothing": "No change was found in any series.",
         "rows": [_series_row(each, anchors[id(each.series)]) for each in shown],
-        "data": htmlsafe_json_dumps(_chart_data(runs, shown), separators=(",", ":")),
+        "data": htmlsafe_json_dumps(chart_data, separators=(",", ":")),
     }
     return write_file(path, environment().get_template("history.html").render(context))
 
@@ -250,7 +239,7 @@ def _suite(series: FigureSeries) -> str:
 
 def _cause(cause: TriageLine, anchors: Mapping[int, str], links: HistoryLinks, several: bool) -> dict[str, Any]:
     has_commit = any(name == COMMIT for name, *_ in cause.differs)
-    watched_lead = Watched(*_lead(cause))
+    series, change = cause.moved[0]
     return {
         "state": cause.state,
         "time": cause.first.started_ns // 10**9,
@@ -267,15 +256,10 @@ def _cause(cause: TriageLine, anchors: Mapping[int, str], links: HistoryLinks, s
         "metrics": sorted({series.metric for series, _ in cause.moved}),
         "moved": [_moved(series, change, anchors) for series, change in cause.moved[:_MOST_MOVED]],
         "count": len(cause.moved),
-        "lead": _moved(*cause.moved[0], anchors),
+        "lead": _moved(series, change, anchors),
         "others": how_many(len(cause.moved) - 1, "other") if len(cause.moved) > 1 else "",
-        "spark": sparkline(watched_lead),
+        "spark": sparkline(Watched(series, (change,))),
     }
-
-
-def _lead(cause: TriageLine) -> tuple[FigureSeries, tuple[HistoryChange, ...]]:
-    series, change = cause.moved[0]
-    return series, (change,)
 
 
 def _moved(series: FigureSeries, change: HistoryChange, anchors: Mapping[int, str]) -> dict[str, str]:
@@ -292,7 +276,7 @@ def _moved(series: FigureSeries, change: HistoryChange, anchors: Mapping[int, st
 
 def _series_row(watched: Watched, anchor: str) -> dict[str, Any]:
     series, changes = watched.series, watched.changes
-    ((_, texts, direction),) = _rows([watched])
+    texts, direction = _meaning(watched)
     return {
         "anchor": anchor,
         "name": series.name,
@@ -342,16 +326,6 @@ def sparkline(watched: Watched) -> Markup:
     )
     start = Markup('<svg class="spark" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">')
     return start.format(_SPARK_WIDTH, _SPARK_HEIGHT) + rules + Markup('<path d="{}"/></svg>').format(path)
-
-
-def _chart_data(runs: Sequence[HistoryEntry], watched: Sequence[Watched]) -> dict[str, Any]:
-    """What history.js draws from."""
-    order = {run.run: place for place, run in enumerate(runs)}
-    versions = [", ".join(f"{name} {value[:16]}" for name, value in run.versions.items()) for run in runs]
-    return {
-        "runs": [(run.run, run.when, text) for run, text in zip(runs, versions, strict=True)],
-        "series": [_series_data(each, order) for each in watched],
-    }
 
 
 def _series_data(watched: Watched, order: Mapping[str, int]) -> dict[str, Any]:

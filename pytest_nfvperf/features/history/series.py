@@ -179,11 +179,10 @@ class FigureSeries:
 
 @dataclass(frozen=True, slots=True)
 class MachinePeriod:
-    """Runs on equal machines. ``differs``: how they differ from the machine before."""
+    """Runs on equal machines, the oldest first. ``differs``: how they differ from the machine before."""
 
     number: int
-    testbed: str
-    first: HistoryEntry
+    runs: list[HistoryEntry]
     differs: tuple[str, ...] = ()
 
 
@@ -192,35 +191,24 @@ def in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def machines(entries: Sequence[HistoryEntry]) -> list[MachinePeriod]:
-    found: list[MachinePeriod] = []
+    known: list[MachinePeriod] = []
     for entry in in_order(entries):
-        if _machine_of(entry, found) is None:
-            differs = differences(found[-1].first.fingerprint, entry.fingerprint) if found else ()
-            found.append(MachinePeriod(len(found) + 1, entry.testbed, entry, differs))
-    return found
-
-
-def _machine_of(entry: HistoryEntry, known: Sequence[MachinePeriod]) -> int | None:
-    return next((each.number for each in known if not unlike(each.first.fingerprint, entry.fingerprint)), None)
-
-
-def runs_by_machine(entries: Sequence[HistoryEntry]) -> dict[int, list[HistoryEntry]]:
-    """The runs on each machine, the oldest first."""
-    known = machines(entries)
-    found: dict[int, list[HistoryEntry]] = {each.number: [] for each in known}
-    for entry in in_order(entries):
-        found[_machine_of(entry, known) or 0].append(entry)
-    return found
+        own = next((each for each in known if not unlike(each.runs[0].fingerprint, entry.fingerprint)), None)
+        if own is not None:
+            own.runs.append(entry)
+        else:
+            differs = differences(known[-1].runs[0].fingerprint, entry.fingerprint) if known else ()
+            known.append(MachinePeriod(len(known) + 1, [entry], differs))
+    return known
 
 
 def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
-    known = machines(entries)
     collected: dict[_Key, list[SeriesPoint]] = {}
-    for entry in in_order(entries):
-        number = _machine_of(entry, known) or 0
-        for labels, figure in _figures(entry):
-            key = (labels, figure.metric, figure.at or "", figure.unit, number)
-            collected.setdefault(key, []).append(SeriesPoint(entry, figure))
+    for machine in machines(entries):
+        for entry in machine.runs:
+            for labels, figure in _figures(entry):
+                key = (labels, figure.metric, figure.at or "", figure.unit, machine.number)
+                collected.setdefault(key, []).append(SeriesPoint(entry, figure))
     # Short names leave out what all subjects have in common.
     shared = set.intersection(*(set(key[0]) for key in collected)) if collected else set()
     found = []

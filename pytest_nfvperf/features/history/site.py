@@ -24,7 +24,7 @@ from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.config.units import read_margin
 from pytest_nfvperf.features.history.command import entry_of, versions_of, watch
 from pytest_nfvperf.features.history.files import RUN_NAME, History, read_history, write_file
-from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, runs_by_machine
+from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, machines
 from pytest_nfvperf.features.history.triage import TriageLine, triage
 from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
@@ -120,7 +120,10 @@ def _site(arguments: argparse.Namespace) -> int:
     for first, second in arguments.compare:
         _check_ids(site, first, second)
     known = [run for run in site.runs if run.directory is not None]
-    _compare(site, arguments.compare or _neighbours(site, known), margin, neighbours=not arguments.compare)
+    here = {run.run for run in known}
+    runs = [[run.run for run in machine.runs if run.run in here] for machine in machines([*site.entries.values()])]
+    neighbours = [pair for of_machine in runs for pair in pairwise(of_machine)]
+    _compare(site, arguments.compare or neighbours, margin, neighbours=not arguments.compare)
     links = page.HistoryLinks(urls, {run.run: _report_of(run) for run in known}, up="index.html")
     causes = _write_history(site, history, links)
     _write_index(site, causes, links)
@@ -238,15 +241,6 @@ def _write_report(site: Site, run: RunEvidence, directory: Path) -> None:
 
 
 # The comparisons.
-
-
-def _neighbours(site: Site, known: Sequence[SiteRun]) -> list[tuple[str, str]]:
-    """Each run that has figures, with the one before it on an equal machine."""
-    found: list[tuple[str, str]] = []
-    here = {run.run for run in known}
-    for entries in runs_by_machine(list(site.entries.values())).values():
-        found += pairwise(entry.run for entry in entries if entry.run in here)
-    return found
 
 
 def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neighbours: bool) -> None:

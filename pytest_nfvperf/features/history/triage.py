@@ -15,9 +15,10 @@ from pytest_nfvperf.features.history.series import (
     FigureSeries,
     HistoryChange,
     HistoryEntry,
+    MachinePeriod,
     Watched,
     in_order,
-    runs_by_machine,
+    machines,
 )
 from pytest_nfvperf.model.metrics import METRICS
 
@@ -85,16 +86,15 @@ def importance(metric: str) -> tuple[int, int]:
 def triage(entries: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[TriageLine]:
     """The newest first."""
     found = []
-    for machine, runs in runs_by_machine(entries).items():
-        places = {run.run: place for place, run in enumerate(runs)}
-        open_changes = [
-            (each.series, change) for each in watched if each.series.machine == machine for change in each.changes
-        ]
+    for machine in machines(entries):
+        places = {run.run: place for place, run in enumerate(machine.runs)}
+        own = [each for each in watched if each.series.machine == machine.number]
+        open_changes = [(each.series, change) for each in own for change in each.changes]
         while open_changes:
             group = _of_one_cause(open_changes, places)
             grouped = {id(change) for _, change in group}
             open_changes = [each for each in open_changes if id(each[1]) not in grouped]
-            found.append(_line(machine, runs, places, group))
+            found.append(_line(machine, places, group))
     order = {run.run: place for place, run in enumerate(in_order(entries))}
     return sorted(found, key=lambda line: -order[line.first.run])
 
@@ -119,8 +119,9 @@ def _of_one_cause(moved: Sequence[_Moved], places: Mapping[str, int]) -> list[_M
     return [each for _, each in nearest.values()]
 
 
-def _line(machine: int, runs: Sequence[HistoryEntry], places: Mapping[str, int], moved: Sequence[_Moved]) -> TriageLine:
+def _line(machine: MachinePeriod, places: Mapping[str, int], moved: Sequence[_Moved]) -> TriageLine:
     """Place the change where it explains the figures of all these series best, at a change of versions if it can be."""
+    runs = machine.runs
     spans = [_span(each, places) for each in moved]
     low = max(1, min(start for start, _ in spans) - NEAR)
     high = min(len(runs) - 1, max(end for _, end in spans) + NEAR)
@@ -137,7 +138,7 @@ def _line(machine: int, runs: Sequence[HistoryEntry], places: Mapping[str, int],
     by_importance = sorted(
         moved, key=lambda each: (importance(each[0].metric), -abs(math.log(each[1].step.ratio)), each[0].full_name)
     )
-    return TriageLine(machine, before, first, _differences(before, first), tuple(by_importance))
+    return TriageLine(machine.number, before, first, _differences(before, first), tuple(by_importance))
 
 
 def _deviations(moved: _Moved, places: Mapping[str, int], candidates: range) -> dict[int, float]:
