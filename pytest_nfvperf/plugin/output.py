@@ -438,16 +438,16 @@ class ResultLines:
         terminal = self._terminal
         if not fields or terminal is None:
             return
-        from pytest_nfvperf.adapters.report.texts import Findings, ResultText  # noqa: PLC0415 - as above
+        from pytest_nfvperf.adapters.report.texts import Findings, result_lines  # noqa: PLC0415 - as above
 
         count = self._session.testscollected if self._session is not None else 0
         findings = Findings(**fields)
         if repeated:
             findings = findings._replace(reason=f"{findings.reason}; the test is repeated".removeprefix("; "))
-        text = ResultText(nodeid, findings, seconds, (len(self._ended), count))
+        ended = len(self._ended), count
         terminal.begin_line()
         with parts_of(self._config).isolated("the line of a test cannot be shown"):
-            for pieces in text.lines(terminal.width, self._widest):
+            for pieces in result_lines(nodeid, findings, seconds, ended, terminal.width, self._widest):
                 for piece, markup in pieces:
                     terminal.write(piece, **markup)
                 terminal.write("\n")

@@ -142,7 +142,7 @@ EARLY_ALLURE = {
 }
 OF_A_TEST = {
     "the line": (
-        "breaks('adapters.report.texts:ResultText', 'lines')",
+        "breaks('adapters.report.texts', 'result_lines')",
         f"the line of a test cannot be shown: {BROKEN}",
     ),
     "the figures": (

@@ -126,7 +126,7 @@ def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> N
 
 def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry: Registry) -> None:
     candidates = commit_candidates(tree, "HEAD~3", "HEAD")
-    kept = add_version(f"git:{git(tree, 'rev-parse', 'HEAD')}", registry, "mine", source=tree, dpdk=False).version
+    kept = add_version(f"git:{git(tree, 'rev-parse', 'HEAD')}", registry, "mine", source=tree, dpdk=False)[0]
     installer = Installer(registry, dpdk=False)
 
     built = installer.where(candidates[1])

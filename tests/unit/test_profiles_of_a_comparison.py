@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,7 +61,8 @@ def outcome(interface: str, *trials: str) -> Outcome:
 
 def taken(found: list[CpuProfile | UnavailableError], context: Context, directory: Path) -> Profiles:
     perf = Perf(found)
-    profiles = Profiles(lambda: perf.record, directory, context)
+    parts: Any = SimpleNamespace(make_profiler=lambda: perf.record)
+    profiles = Profiles(parts, directory, context)
     for number in range(1, len(found) + 1):
         profiles(f"stream-{number:04}", "pods on netdev", lambda: None)
     assert perf.worked == number

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sample_study import patch_chain
 
-from pytest_nfvperf.adapters.report.texts import Findings, ResultText, figures_text, short_node_id
+from pytest_nfvperf.adapters.report.texts import Findings, figures_text, result_lines, short_node_id
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, LossPoint, Outcome, SearchStatus
 from tests.outcomes import measured
@@ -31,8 +31,8 @@ OUTCOME = measured(Outcome((("topology", "phy2phy"),), "mlrsearch", 64.0, 2, lat
 NODE = "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]"
 
 
-def shown(text: ResultText, width: int | None = None, widest: int = 0) -> list[str]:
-    return ["".join(piece for piece, _ in line) for line in text.lines(width, widest)]
+def shown(result: tuple[str, Findings, float, tuple[int, int]], width: int | None = None, widest: int = 0) -> list[str]:
+    return ["".join(piece for piece, _ in line) for line in result_lines(*result, width, widest)]
 
 
 @pytest.mark.parametrize(
@@ -49,29 +49,27 @@ def test_a_test_is_called_by_its_suite_and_name(node_id, name):
 
 
 def test_one_line_with_all_of_it_where_it_fits():
-    (line,) = shown(ResultText(NODE, FOUND, 31.7, (1, 52)), widest=27)
+    (line,) = shown((NODE, FOUND, 31.7, (1, 52)), widest=27)
     assert line == (
         "throughput/test_ndr_pdr[64]  NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us   PASS            32 s   1/52"
     )
-    assert shown(ResultText(NODE, FOUND, 31.7, (1, 52)), 120, 27) == [line]
+    assert shown((NODE, FOUND, 31.7, (1, 52)), 120, 27) == [line]
 
 
 def test_columns_stand_below_each_other():
-    short, long = (
-        shown(ResultText(NODE, Findings(figures, "PASS"), 1, (9, 9)), widest=40)[0] for figures in ("", FOUND.figures)
-    )
+    short, long = (shown((NODE, Findings(figures, "PASS"), 1, (9, 9)), widest=40)[0] for figures in ("", FOUND.figures))
     assert short.index("PASS") == long.index("PASS")
 
 
 def test_a_narrow_terminal_has_the_figures_below():
-    lines = shown(ResultText(NODE, FOUND, 31.7, (1, 52)), 80, 40)
+    lines = shown((NODE, FOUND, 31.7, (1, 52)), 80, 40)
     assert lines[0].split() == ["throughput/test_ndr_pdr[64]", "PASS", "32", "s", "1/52"]
     assert lines[1] == f"    {FOUND.figures}"
     assert all(len(line) < 80 for line in lines)
 
 
 def test_what_a_terminal_cannot_hold_is_cut_and_a_file_has_it_whole():
-    long = ResultText(f"s/t.py::test_{'x' * 90}", Findings("1 " * 60, "FAIL", "because " * 30), 1, (1, 1))
+    long = (f"s/t.py::test_{'x' * 90}", Findings("1 " * 60, "FAIL", "because " * 30), 1, (1, 1))
     lines = shown(long, 80)
     assert all(len(line) < 80 for line in lines)
     assert "".join(line.strip() for line in lines[:2]) == f"s/test_{'x' * 90}"
@@ -88,7 +86,7 @@ def test_what_a_terminal_cannot_hold_is_cut_and_a_file_has_it_whole():
 def test_no_word_of_a_skipped_test_is_cut(width):
     reason = "the testbed has no NIC: its ports are made for each topology (vhost-user, or veth pairs). Name NICs"
     name = "suites/acme/test_acme.py::test_chain_of_bridges_that_are_joined[bridges_1_2_4_9-vhost-user]"
-    lines = shown(ResultText(name, Findings("", "skipped", reason), 0, (3, 7)), width)
+    lines = shown((name, Findings("", "skipped", reason), 0, (3, 7)), width)
     assert all(len(line) < width for line in lines)
     assert lines[0].startswith(short_node_id(name))
     assert " ".join(line.strip() for line in lines[-2:]) == reason
@@ -96,13 +94,13 @@ def test_no_word_of_a_skipped_test_is_cut(width):
 
 
 def test_no_second_line_for_a_test_that_measured_nothing():
-    (line,) = shown(ResultText(NODE, Findings("", "PASS"), 1, (1, 1)), 80)
+    (line,) = shown((NODE, Findings("", "PASS"), 1, (1, 1)), 80)
     assert line.split()[:2] == ["throughput/test_ndr_pdr[64]", "PASS"]
 
 
 def test_why_a_test_did_not_pass_stands_below_it():
     found = replace_reason("ndr >= 8 Mpps: 5.52 Mpps")
-    assert shown(ResultText(NODE, found, 1, (1, 1)))[1] == "    ndr >= 8 Mpps: 5.52 Mpps"
+    assert shown((NODE, found, 1, (1, 1)))[1] == "    ndr >= 8 Mpps: 5.52 Mpps"
 
 
 def replace_reason(reason: str) -> Findings:
@@ -120,7 +118,7 @@ def replace_reason(reason: str) -> Findings:
     ],
 )
 def test_the_verdict_is_coloured(verdict, marks):
-    pieces = ResultText(NODE, FOUND._replace(verdict=verdict), 1, (1, 1)).lines(None)[0]
+    pieces = result_lines(NODE, FOUND._replace(verdict=verdict), 1, (1, 1), None)[0]
     assert [mark for text, mark in pieces if text.strip() == verdict] == [marks]
 
 

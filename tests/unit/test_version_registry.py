@@ -40,13 +40,13 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 def test_a_prefix_is_kept_with_version_origin_and_checksum(registry: Registry, tmp_path: Path) -> None:
     place = prefix(tmp_path / "ovs-3.3.4")
-    added = add_version(str(place), registry)
+    version, is_new = add_version(str(place), registry)
     kept = registry.find("ovs-3.3.4")
-    assert added.new
-    assert kept == added.version
+    assert is_new
+    assert kept == version
     assert (kept.origin, kept.place, kept.version, kept.dpdk_version) == ("prefix", str(place), "3.3.4", "23.11.1")
     assert len(kept.checksum) == 64
-    assert not add_version(str(place), registry).new
+    assert not add_version(str(place), registry)[1]
 
 
 def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_places_of_the_command_line() -> None:
 
 
 def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registry, tmp_path: Path) -> None:
-    kept = add_version(str(prefix(tmp_path / "ovs")), registry).version
+    kept = add_version(str(prefix(tmp_path / "ovs")), registry)[0]
     assert resolve_version(NamedOvs("n", "ovs"), registry).prefix == kept.place
     assert resolve_version(NamedOvs("n", "ovs"), registry).checksum == kept.checksum
     assert resolve_version(NamedOvs("n", str(tmp_path)), registry).prefix == str(tmp_path)
@@ -290,7 +290,7 @@ def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registr
 
 
 def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, tmp_path: Path) -> None:
-    kept = add_version(str(prefix(tmp_path / "ovs")), registry).version
+    kept = add_version(str(prefix(tmp_path / "ovs")), registry)[0]
     file = OvsSpec(prefix="/file", versions=(NamedOvs("old", "/file/old"), NamedOvs("other", "/file/other")))
     told = resolve_versions(file, ["ovs", "old=/given"], None)
     assert told.prefix == kept.place
@@ -347,8 +347,8 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
 ) -> None:
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
-    new = add_version("git:HEAD", registry, source=tree, name="new").version
-    old = add_version("git:HEAD~1", registry, source=tree).version
+    new = add_version("git:HEAD", registry, source=tree, name="new")[0]
+    old = add_version("git:HEAD~1", registry, source=tree)[0]
     assert (old.version, new.version) == ("3.3.0", "3.4.0")
     assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
     assert old.name == old.origin[: len("git:") + 12], "HEAD~1 is no name"
@@ -358,7 +358,7 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     assert (workshop / "tree/boot.log").read_text() == "booted\n"
     assert len((workshop / "build/configured.log").read_text().splitlines()) == 1
     assert (workshop / "build/made.log").read_text() == "built\nbuilt\n"
-    assert not add_version("git:HEAD", registry, source=tree, name="new").new
+    assert not add_version("git:HEAD", registry, source=tree, name="new")[1]
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
 
 
@@ -376,7 +376,7 @@ def test_the_repository_of_a_hook_is_left_alone(
     for name, value in told.items():
         monkeypatch.setenv(name, str(value))
 
-    assert add_version("git:HEAD~1", registry, source=tree, name="old").version.version == "3.3.0"
+    assert add_version("git:HEAD~1", registry, source=tree, name="old")[0].version == "3.3.0"
 
     assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
     assert {name: value for name, value in plain_environment().items() if name in told} == {
@@ -397,10 +397,10 @@ def test_later_commits_of_a_shallow_clone_are_built(
         ConfigError, match=rf"the shallow clone {clone} has no revision 'HEAD~1': git fetch --unshallow, or"
     ):
         find_revision(clone, "HEAD~1")
-    assert add_version("git:HEAD", registry, source=clone, name="first").version.version == "3.4.0"
+    assert add_version("git:HEAD", registry, source=clone, name="first")[0].version == "3.4.0"
     commit(tree, "later", version="3.5.0\n")
     subprocess.run(["git", "fetch", "-q", "--depth", "1", "origin", "HEAD:later"], cwd=clone, check=True)
-    assert add_version("git:later", registry, source=clone).version.version == "3.5.0"
+    assert add_version("git:later", registry, source=clone)[0].version == "3.5.0"
 
 
 def test_what_a_partial_clone_lacks_is_fetched_from_its_remote(
@@ -414,7 +414,7 @@ def test_what_a_partial_clone_lacks_is_fetched_from_its_remote(
     commit(tree, "later", version="3.5.0\n")
     commit(tree, "last", version="3.6.0\n")
     subprocess.run(["git", "clone", "-q", "--filter=blob:none", f"file://{tree}", clone], check=True)
-    assert add_version("git:HEAD~1", registry, source=clone).version.version == "3.5.0"
+    assert add_version("git:HEAD~1", registry, source=clone)[0].version == "3.5.0"
     tree.rename(tmp_path / "moved")
     with pytest.raises(ConfigError, match=rf"cannot be taken from {clone}, so it was not built: "):
         add_version("git:HEAD~2", registry, source=clone)

@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_nfvperf.adapters.report.figures import class_line, goal_figures, is_of_times, other_result, typical_latency
@@ -80,41 +79,33 @@ def short_node_id(node_id: str) -> str:
     return f"{folder}/{test}" if folder else test
 
 
-@dataclass(frozen=True, slots=True)
-class ResultText:
-    """The line of a test. ``count``: how many tests have ended, and of how many (0: not known)."""
+def result_lines(
+    node_id: str, findings: Findings, seconds: float, count: tuple[int, int], width: int | None, widest: int = 0
+) -> list[list[Piece]]:
+    """The line of a test; more for name and figures if the terminal is narrow, and the reason below.
 
-    node_id: str
-    found: Findings
-    seconds: float
-    count: tuple[int, int]
+    ``count``: how many tests have ended, and of how many (0: not known). ``width``: columns of the terminal; None for a
+    file or a pipe: nothing is folded. ``widest``: length of the longest name that will be shown, to align columns; 0:
+    not known.
+    """
+    ended, of = count
+    counted = f"{_GAP}{ended:>{len(str(of))}}/{of}" if of else ""
+    verdict: Piece = (f"{findings.verdict:<{_VERDICT}}", _MARKS.get(findings.verdict, {}))
+    took: Piece = (f"{_GAP}{format_elapsed(seconds):>{_TIME}}{counted}", {})
 
-    def lines(self, width: int | None, widest: int = 0) -> list[list[Piece]]:
-        """One line, more for name and figures if the terminal is narrow, and the reason below.
+    def line(what: str) -> list[Piece]:
+        return [(f"{what}{_GAP}", {}), verdict, took]
 
-        ``width``: columns of the terminal; None for a file or a pipe: nothing is folded. ``widest``: length of the
-        longest name that will be shown, to align columns; 0: not known.
-        """
-        name = short_node_id(self.node_id)
-        column = min(widest or _NAME, _NAME)
-        lines = [self._line(f"{name:<{column}}{_GAP}{self.found.figures:<{_FIGURES}}")]
-        length, around = (sum(len(text) for text, _ in line) for line in (lines[0], self._line("")))
-        if width is not None and length >= width:
-            room = width - around - 1
-            long = len(name) > room
-            lines = [[(part, {})] for part in folded(name, width)] if long else []
-            lines += [self._line(f"{'' if long else name:<{room}}"), *_below(self.found.figures, width)]
-        return [*lines, *_below(self.found.reason, width)]
-
-    def _line(self, what: str) -> list[Piece]:
-        ended, of = self.count
-        count = f"{_GAP}{ended:>{len(str(of))}}/{of}" if of else ""
-        verdict = f"{self.found.verdict:<{_VERDICT}}"
-        return [
-            (f"{what}{_GAP}", {}),
-            (verdict, _MARKS.get(self.found.verdict, {})),
-            (f"{_GAP}{format_elapsed(self.seconds):>{_TIME}}{count}", {}),
-        ]
+    name = short_node_id(node_id)
+    column = min(widest or _NAME, _NAME)
+    lines = [line(f"{name:<{column}}{_GAP}{findings.figures:<{_FIGURES}}")]
+    length, around = (sum(len(text) for text, _ in pieces) for pieces in (lines[0], line("")))
+    if width is not None and length >= width:
+        room = width - around - 1
+        long = len(name) > room
+        lines = [[(part, {})] for part in folded(name, width)] if long else []
+        lines += [line(f"{'' if long else name:<{room}}"), *_below(findings.figures, width)]
+    return [*lines, *_below(findings.reason, width)]
 
 
 def _below(text: str, width: int | None) -> list[list[Piece]]:

@@ -65,7 +65,7 @@ from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSetti
 from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.plugin.output import EndParts, ResultExporter, failing_in_isolation, parts_of
+from pytest_nfvperf.plugin.output import EndParts, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.machine import Sink
 
 # allure-python-commons says py.typed, but half of its API has no annotations.
@@ -304,9 +304,6 @@ class AllureResults:
         """Write results of tests that no process could write one for."""
         with self._parts.isolated(_MISSING):
             results.write_missing_results(self._directory, run, conclusion)
-
-
-ALLURE: Callable[[pytest.Config, str], ResultExporter] = AllureResults
 
 
 def _isolate_allure(config: pytest.Config) -> None:

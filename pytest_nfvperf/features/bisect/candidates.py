@@ -143,7 +143,7 @@ class Installer:
         name = f"{_OURS}{commit.commit[:12]}"
         what = f"{GIT}{commit.commit}"
         try:
-            return add_version(what, self._registry, name, source=commit.tree, dpdk=self._dpdk).version.name
+            return add_version(what, self._registry, name, source=commit.tree, dpdk=self._dpdk)[0].name
         except TestbedError as error:
             if _DISK_FULL in str(error):
                 raise

@@ -266,7 +266,7 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
     name = f"judge-{find_revision(arguments.source, 'HEAD').commit[:12]}"
     dpdk = not arguments.without_dpdk
     try:
-        yield add_version("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk).version.name
+        yield add_version("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk)[0].name
     finally:
         if registry.has(name):
             registry.remove(name)

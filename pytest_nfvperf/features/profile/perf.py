@@ -14,13 +14,11 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, 
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
 from pytest_nfvperf.measure.rig import RigParts
-from pytest_nfvperf.measure.streams import Profiling
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN, CpuProfile, folded, profiled_run
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.ports.machine import Profiler
 
 _FIELDS = "comm,ip,sym"
 _FRAME = re.compile(r"^\s+[0-9a-f]+\s+(?P<symbol>.*\S)\s*$")
@@ -48,13 +46,9 @@ def stacks(text: str) -> Iterator[tuple[str, ...]]:
         elif line.strip():
             comm = line.strip().replace(";", ":")
         elif comm:
-            yield (comm, *_unknown_as_one(reversed(frames or [UNKNOWN])))
+            named = ((name, list(same)) for name, same in groupby(reversed(frames or [UNKNOWN])))
+            yield (comm, *(each for name, same in named for each in (same[:1] if name == UNKNOWN else same)))
             comm, frames = "", []
-
-
-def _unknown_as_one(frames: Iterable[str]) -> Iterator[str]:
-    for name, same in groupby(frames):
-        yield from (name,) if name == UNKNOWN else same
 
 
 class PerfProfiler:
@@ -118,11 +112,11 @@ class Profiles:
     """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
 
     A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
-    a differential flame graph against the baseline. ``make_profiler``: UnavailableError if this testbed has none.
+    a differential flame graph against the baseline.
     """
 
-    def __init__(self, make_profiler: Callable[[], Profiler], run_dir: Path, context: Context) -> None:
-        self._make_profiler = make_profiler
+    def __init__(self, parts: RigParts, run_dir: Path, context: Context) -> None:
+        self._parts = parts
         self._run_dir = run_dir
         self._recorder = context.recorder
         self._taken = context.profiles
@@ -135,7 +129,7 @@ class Profiles:
         shown = f"{name}, {what}"
         title = f"CPU profile of {shown}"
         try:
-            profile = self._make_profiler()(work)
+            profile = self._parts.make_profiler()(work)
         except UnavailableError as error:
             self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
             return
@@ -168,7 +162,3 @@ class Profiles:
         folder = self._run_dir / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text, encoding="utf-8")
-
-
-def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
-    return Profiles(parts.make_profiler, run_dir, context)

@@ -7,7 +7,6 @@ import datetime
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import filter as filter_names
 from functools import partial
 from pathlib import Path
@@ -42,14 +41,6 @@ Build = tuple[tuple[str, str], ...]
 """How a version was made, by name: package versions, options of configure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
-    """``new``: False where the version was there already."""
-
-    version: CachedVersion
-    new: bool
-
-
 def add_version(
     what: str,
     registry: Registry,
@@ -58,8 +49,8 @@ def add_version(
     mirror: str | None = None,
     source: Path = Path(),
     dpdk: bool = True,
-) -> Added:
-    """Add a version to the registry, unless it is there.
+) -> tuple[CachedVersion, bool]:
+    """Add a version to the registry, unless it is there; returns it, and True if it is new.
 
     Args:
         what: "debian:bookworm", "git:v3.3.0", or the path of a prefix or root.
@@ -93,7 +84,7 @@ def add_version(
     if registry.has(checked_name(name)):
         kept = registry.find(name)
         if kept.origin == origin and (make is not None or prefix == Path(kept.place)):
-            return Added(kept, new=False)
+            return kept, False
         raise ConfigError(
             f"{name!r} is the name of another version, {kept.origin} in {kept.place}: give this one another by --name, "
             "or remove that one by `nfvperf ovs remove`"
@@ -106,7 +97,7 @@ def add_version(
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         version = CachedVersion(name, origin, str(place), binaries.version, binaries.dpdk_version, digest, now, options)
         registry.keep(new, version)
-    return Added(version, new=True)
+    return version, True
 
 
 def _unpack_release(release: str, mirror: str | None, destination: Path) -> tuple[Path, Build]:
@@ -200,7 +191,7 @@ OVS = Command(_add_parser)
 
 def _add(arguments: argparse.Namespace) -> int:
     registry = Registry()
-    added = add_version(
+    version, is_new = add_version(
         arguments.what,
         registry,
         arguments.name,
@@ -208,7 +199,7 @@ def _add(arguments: argparse.Namespace) -> int:
         source=arguments.source,
         dpdk=not arguments.without_dpdk,
     )
-    print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
+    print(f"{'added' if is_new else 'there already:'} {_described(version)}")
     if arguments.what.startswith(GIT):
         for line in remove_orphaned_workshops(registry):
             print(line)
