@@ -15,7 +15,7 @@ from PIL import Image
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.page_parts import as_file, to_png
-from pytest_nfvperf.adapters.report.topology_chart import FLOW, Box, DrawnLine, Layout, lay_out, topology_chart
+from pytest_nfvperf.adapters.report.topology_chart import FLOW, Box, DrawnLine, Layout, topology_chart
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology import compose as catalogue
@@ -42,7 +42,7 @@ def svg_of(topology: Topology, **fields: object) -> str:
 
 
 def flows(topology: Topology) -> list[DrawnLine]:
-    return [line for line in lay_out(topology, {}).lines if line.kind == FLOW]
+    return [line for line in Layout(topology, {}).lines if line.kind == FLOW]
 
 
 def edges(box: Box) -> tuple[float, float, float, float]:
@@ -85,13 +85,13 @@ def check(topology: Topology, layout: Layout) -> None:
 
 @given(topologies())
 def test_boxes_stand_apart_and_every_wire_ends_at_two_of_them(topology: Topology) -> None:
-    check(topology, lay_out(topology, {}))
+    check(topology, Layout(topology, {}))
 
 
 @pytest.mark.parametrize("name", sorted({*EXAMPLES} - {"chain-64", "fan"}))
 def test_examples(name: str) -> None:
     topology = EXAMPLES[name]
-    check(topology, lay_out(topology, {}))
+    check(topology, Layout(topology, {}))
     shown = texts(svg_of(topology))
     assert topology.name in shown
     assert {"DUT", "dpdk", "datapath"} <= set(shown)
@@ -101,7 +101,7 @@ def test_examples(name: str) -> None:
 @given(topologies())
 def test_any_topology_can_be_drawn_and_all_pictures_have_one_width_or_more(topology: Topology) -> None:
     svg = topology_chart(TopologyData(topology, "netdev"), "x")
-    if lay_out(topology, {}).width > 26:
+    if Layout(topology, {}).width > 26:
         assert svg == "", "nobody could read it"
         return
     assert int(ET.fromstring(svg).get("width")) >= 998
@@ -125,7 +125,7 @@ def test_what_a_reader_sees_of_a_routed_network() -> None:
 
 
 def test_who_shares_the_generators_port_is_in_its_box() -> None:
-    boxes = {box.lines[0]: " ".join(box.lines) for box in lay_out(EXAMPLES["bgp"], {}).boxes}
+    boxes = {box.lines[0]: " ".join(box.lines) for box in Layout(EXAMPLES["bgp"], {}).boxes}
     assert boxes["dpdk2"] == "dpdk2 generator behind it bird: eth0 12.12.12.2/30, VLAN 177"
 
 

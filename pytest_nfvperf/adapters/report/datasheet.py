@@ -8,11 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
@@ -59,40 +57,48 @@ _CONDITIONS = (
 )
 _Row = tuple[str, ...]
 _Measured = tuple[Outcome, tuple[Verdict, ...]]
+_Graph = tuple[list[View], str]
+"""The panels, and a title."""
 
 
-@dataclass(slots=True)
-class DatasheetSection:
-    """A table with its graphs. ``text``: the first columns are text, the others figures. ``note``: below the table."""
+def _section(
+    title: str,
+    head: _Row,
+    rows: Sequence[_Row],
+    lacking: str,
+    *,
+    text: int = 2,
+    note: str = "",
+    graphs: Sequence[_Graph] = (),
+    graph: str = "graph",
+) -> dict[str, Any]:
+    """A table with its graphs. ``text``: the first columns are text, the others figures. ``note``: below the table.
 
-    title: str
-    head: _Row
-    rows: list[_Row]
-    lacking: str
-    text: int = 2
-    note: str = ""
-    graphs: list[Markup] = field(default_factory=list)
-
-    def add_by_frame_size(self, heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]) -> None:
-        """One graph for each six subjects; none for those that have one frame size only."""
-        shown = [(name, points) for name, points in curves.items() if len(points) > 1]
-        parts = [shown[first : first + len(SERIES)] for first in range(0, len(shown), len(SERIES))]
-        self.graphs += [inline([_by_frame_size(heading, unit, part)], heading) for part in parts[:_MOST_GRAPHS]]
-        self.note += _in_table_only(len(parts) - _MOST_GRAPHS, "graph")
+    ``lacking``: for a table without rows. ``graph``: what one is called.
+    """
+    left_out = len(graphs) - _MOST_GRAPHS
+    note += f" {how_many(left_out, graph)} in the table only." if left_out > 0 else ""
+    drawn = [inline(panels, name) for panels, name in graphs[:_MOST_GRAPHS]]
+    return {"title": title, "head": head, "rows": rows, "lacking": lacking, "text": text, "note": note, "graphs": drawn}
 
 
-def _by_frame_size(heading: str, unit: str, curves: Sequence[tuple[str, Mapping[str, float]]]) -> View:
-    sizes = {size for _, points in curves for size in points}
-    places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
-    looks = {name: Look(SERIES[at], vega.SYMBOLS[at], "solid") for at, (name, _) in enumerate(curves)}
-    rows = [
-        {"series": name, "x": place, "y": points[place]} | ({} if place.isdigit() else {"alone": True})
-        for name, points in curves
-        for place in places
-        if place in points
-    ]
-    x, y = vega.names("x", "frame size, bytes with FCS", places), vega.number("y", unit, zero=True)
-    return vega.panel(heading, vega.series(x, y, rows, looks))
+def _by_frame_size(heading: str, unit: str, curves: Mapping[str, Mapping[str, float]]) -> list[_Graph]:
+    """One graph for each six subjects; none for those that have one frame size only."""
+    several = [(name, points) for name, points in curves.items() if len(points) > 1]
+    graphs = []
+    for part in (several[first : first + len(SERIES)] for first in range(0, len(several), len(SERIES))):
+        sizes = {size for _, points in part for size in points}
+        places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
+        looks = {name: Look(SERIES[at], vega.SYMBOLS[at], "solid") for at, (name, _) in enumerate(part)}
+        rows = [
+            {"series": name, "x": place, "y": points[place]} | ({} if place.isdigit() else {"alone": True})
+            for name, points in part
+            for place in places
+            if place in points
+        ]
+        x, y = vega.names("x", "frame size, bytes with FCS", places), vega.number("y", unit, zero=True)
+        graphs.append(([vega.panel(heading, vega.series(x, y, rows, looks))], heading))
+    return graphs
 
 
 def render_datasheet(run: RunEvidence, path: Path) -> Path:
@@ -172,7 +178,7 @@ def _what(outcome: Outcome) -> tuple[str, str]:
     return title(labels) or MISSING, outcome.label.get("frame_size", MISSING)
 
 
-def _throughput(measured: Sequence[_Measured]) -> DatasheetSection:
+def _throughput(measured: Sequence[_Measured]) -> dict[str, Any]:
     rows: list[_Row] = []
     for outcome, verdicts in measured:
         if outcome.goals:
@@ -192,20 +198,19 @@ def _throughput(measured: Sequence[_Measured]) -> DatasheetSection:
                 )
             )
     head = ("what", "frame", "throughput, Mpps", "Gbps", "theoretical, Mpps", "of it", "PDR, Mpps", "verdict")
-    made = DatasheetSection("26.1 Throughput", head, rows, "No test searched for the throughput in this run.")
-    made.note = (
-        "Throughput is the highest load without loss that was confirmed; PDR, with the loss that its goal allows."
-    )
     verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
     sweeps = find_sweeps([outcome for outcome, _ in measured])
-    for sweep in sweeps[:_MOST_GRAPHS]:
-        drawn = sweep_chart(sweep, verdicts=verdicts_on, line_rate=True)
-        made.graphs.append(inline(drawn, "Throughput"))
-    made.note += _in_table_only(len(sweeps) - len(made.graphs), "graph")
-    return made
+    return _section(
+        "26.1 Throughput",
+        head,
+        rows,
+        "No test searched for the throughput in this run.",
+        note="Throughput is the highest load without loss that was confirmed; PDR, with the loss that its goal allows.",
+        graphs=[(sweep_chart(sweep, verdicts=verdicts_on, line_rate=True), "Throughput") for sweep in sweeps],
+    )
 
 
-def _latency(measured: Sequence[_Measured]) -> DatasheetSection:
+def _latency(measured: Sequence[_Measured]) -> dict[str, Any]:
     rows: list[_Row] = []
     curves: dict[str, dict[str, float]] = {}
     for outcome, _ in measured:
@@ -225,16 +230,15 @@ def _latency(measured: Sequence[_Measured]) -> DatasheetSection:
                 if value is not None:
                     curves.setdefault(f"{what} {name}", {})[frame] = value / 1e3
     head = ("what", "frame", "at", "load", "min", "p50", "p90", "p99", "p99.9", "max", "samples")
-    made = DatasheetSection("26.2 Latency", head, rows, "No test measured the latency in this run.", text=3)
-    made.note = f"Latency {latency_origin(outcome.label.get('engine') for outcome, _ in measured)}."
-    made.add_by_frame_size("Latency at half of the PDR, or the middle load", "latency, us", curves)
-    return made
+    note = f"Latency {latency_origin(outcome.label.get('engine') for outcome, _ in measured)}."
+    graphs = _by_frame_size("Latency at half of the PDR, or the middle load", "latency, us", curves)
+    lacking = "No test measured the latency in this run."
+    return _section("26.2 Latency", head, rows, lacking, text=3, note=note, graphs=graphs)
 
 
-def _loss(measured: Sequence[_Measured]) -> DatasheetSection:
+def _loss(measured: Sequence[_Measured]) -> dict[str, Any]:
     rows: list[_Row] = []
-    graphs: list[Markup] = []
-    curves = 0
+    graphs: list[_Graph] = []
     for outcome, verdicts in measured:
         held = [*outcome.offered_losses]
         most = outcome.line_rate_fps or outcome.ceiling_fps
@@ -244,19 +248,16 @@ def _loss(measured: Sequence[_Measured]) -> DatasheetSection:
             share = MISSING if most is None else f"{point.load_fps / most:.0%}".replace("%", " %")
             mark = bound_mark(outcome.figure("loss_ratio", at=load_in_fps(point.load_fps)))
             rows.append((*_what(outcome), format_fps(point.load_fps), share, mark + format_ratio(point.loss_ratio)))
-        curves += (is_curve := len({point.load_fps for point in held}) > 1)
-        if is_curve and len(graphs) < _MOST_GRAPHS:
+        if len({point.load_fps for point in held}) > 1:
             name = f"Frame loss rate: {' · '.join(_what(outcome))} B"
-            graphs.append(inline(loss_chart(held, outcome.classes, verdicts, name), name))
+            graphs.append((loss_chart(held, outcome.classes, verdicts, name), name))
     head = ("what", "frame", "load", "of the maximum", "frame loss")
-    made = DatasheetSection("26.3 Frame loss rate", head, rows, "No test measured a loss in this run.")
-    made.note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
-    made.graphs = graphs
-    made.note += _in_table_only(curves - len(graphs), "curve")
-    return made
+    lacking = "No test measured a loss in this run."
+    note = "The maximum is the line rate, or the rig's own ceiling where ports have no line rate."
+    return _section("26.3 Frame loss rate", head, rows, lacking, note=note, graphs=graphs, graph="curve")
 
 
-def _back_to_back(measured: Sequence[_Measured]) -> DatasheetSection:
+def _back_to_back(measured: Sequence[_Measured]) -> dict[str, Any]:
     rows: list[_Row] = []
     curves: dict[str, dict[str, float]] = {}
     for outcome, _ in measured:
@@ -281,27 +282,22 @@ def _back_to_back(measured: Sequence[_Measured]) -> DatasheetSection:
         curves.setdefault(what, {})[frame] = burst.mean_burst_frames
     head = ("what", "frame", "load", "mean burst, frames", "bursts", "repeats", "buffer")
     lacking = "No test measured back-to-back frames in this run."
-    made = DatasheetSection("26.4 Back-to-back frames (RFC 9004)", head, rows, lacking)
-    made.note = "“≥”: even the longest burst lost nothing, or the rig disturbed longer ones."
-    made.add_by_frame_size("Back-to-back frames", "frames", curves)
-    return made
+    note = "“≥”: even the longest burst lost nothing, or the rig disturbed longer ones."
+    graphs = _by_frame_size("Back-to-back frames", "frames", curves)
+    return _section("26.4 Back-to-back frames (RFC 9004)", head, rows, lacking, note=note, graphs=graphs)
 
 
-def _classes(measured: Sequence[_Measured]) -> Iterator[DatasheetSection]:
+def _classes(measured: Sequence[_Measured]) -> list[dict[str, Any]]:
     rows: list[_Row] = [
         (_what(outcome)[0], row.frames, row.name, row.at, row.of_load, row.rate, row.lost, row.p50, row.p99)
         for outcome, _ in measured
         for row in figures.class_figures(outcome)
     ]
     head = ("what", "frame", "class", "at", "of the load", "rate", "lost", "p50", "p99")
-    yield from [DatasheetSection("Classes of the traffic", head, rows, "", text=4)] if rows else []
+    return [_section("Classes of the traffic", head, rows, "", text=4)] if rows else []
 
 
-def _in_table_only(count: int, what: str) -> str:
-    return f" {how_many(count, what)} in the table only." if count > 0 else ""
-
-
-def _limits(tests: Iterable[TestEvidence], named: Callable[[Mapping[str, str]], dict[str, str]]) -> DatasheetSection:
+def _limits(tests: Iterable[TestEvidence], named: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, Any]:
     rows: list[_Row] = []
     for test in tests:
         known = dict(test.data.labels)
@@ -319,4 +315,4 @@ def _limits(tests: Iterable[TestEvidence], named: Callable[[Mapping[str, str]], 
                 )
             )
     head = ("what", "frame", "requirement", "observed", "margin", "verdict")
-    return DatasheetSection("Limits", head, rows, "No SLA had a limit for this run.", text=3)
+    return _section("Limits", head, rows, "No SLA had a limit for this run.", text=3)

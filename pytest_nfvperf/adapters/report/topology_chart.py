@@ -1,7 +1,7 @@
 """A topology as a picture: the bridges in a row, VNFs and hosts above, the tester below.
 
 First what is around the bridges, as boxes with text (``nodes_of``); then where all of it is, pure geometry in inches,
-y upwards (``lay_out``); then the drawing, as SVG (``topology_chart``).
+y upwards (``Layout``); then the drawing, as SVG (``topology_chart``).
 """
 
 from __future__ import annotations
@@ -148,17 +148,6 @@ class DrawnLine:
 
 
 @dataclass(slots=True)
-class Layout:
-    """What is to be drawn, in a picture of this size; ``dut`` is the frame around the bridges."""
-
-    width: float = 0.0
-    height: float = 0.0
-    boxes: list[Box] = field(default_factory=list)
-    lines: list[DrawnLine] = field(default_factory=list)
-    dut: tuple[float, float, float, float] = (0, 0, 0, 0)
-
-
-@dataclass(slots=True)
 class _Column:
     """A bridge with what is above and below it."""
 
@@ -169,21 +158,18 @@ class _Column:
     width: float = 0.0
 
 
-def lay_out(topology: Topology, kinds: Kinds) -> Layout:
-    placing = _Placing(topology, kinds)
-    placing.place_boxes()
-    placing.place_links()
-    placing.place_flows()
-    return placing.made
+class Layout:
+    """What is to be drawn, in a picture of this size; ``dut`` is the frame around the bridges."""
 
-
-class _Placing:
     def __init__(self, topology: Topology, kinds: Kinds) -> None:
         self._topology = topology
         self._columns = {bridge: _Column(_bridge_lines(topology, bridge)) for bridge in topology.bridges}
         self._spanning: list[DrawnNode] = []  # above several bridges, or on none
         self._anchors: dict[BridgePort, Point] = {}  # where a port is on the edge of its bridge
-        self.made = Layout()
+        self.width = self.height = 0.0
+        self.boxes: list[Box] = []
+        self.lines: list[DrawnLine] = []
+        self.dut: tuple[float, float, float, float] = (0, 0, 0, 0)
         for node in nodes_of(topology, kinds):
             on = {bridge for bridge, _ in node.ends}
             if len(on) != 1:
@@ -191,8 +177,11 @@ class _Placing:
             else:
                 column = self._columns[on.pop()]
                 (column.below if node.sort in {Sort.GENERATOR, Sort.TUNNEL} else column.above).append(node)
+        self._place_boxes()
+        self._place_links()
+        self._place_flows()
 
-    def place_boxes(self) -> None:
+    def _place_boxes(self) -> None:
         columns = [*self._columns.values()]
         aside = 0.2 if self._spanning else 0.0  # free beside the nodes of a bridge, for wires to nodes on several
         x = _MARGIN + 0.2
@@ -201,21 +190,21 @@ class _Placing:
             column.width = max(nodes + 2 * aside, max(map(len, column.lines)) * _LETTER + 0.2, 0.72)
             column.x = x + column.width / 2
             x += column.width + _BETWEEN_BRIDGES
-        self.made.width = x - _BETWEEN_BRIDGES + 0.2 + _DUT_LABEL
+        self.width = x - _BETWEEN_BRIDGES + 0.2 + _DUT_LABEL
         below = max((node.height for column in columns for node in column.below), default=0)
         above = max((node.height for column in columns for node in column.above), default=0)
         bottom = _MARGIN + (below + _BETWEEN_ROWS if below else 0.15)
         top = bottom + _BRIDGE_HEIGHT
         for column in columns:
             middle = bottom + _BRIDGE_HEIGHT / 2
-            self.made.boxes.append(Box(None, column.lines, column.x, middle, column.width, _BRIDGE_HEIGHT))
+            self.boxes.append(Box(None, column.lines, column.x, middle, column.width, _BRIDGE_HEIGHT))
             self._place_nodes(column, column.below, bottom, -1, aside)
             self._place_nodes(column, column.above, top, 1, aside)
         row = top + _BETWEEN_ROWS + (above + 0.2 if above else 0)
         spanned = self._place_spanning(row, top)
-        self.made.height = max(row if above else top + 0.3, spanned) + _MARGIN
+        self.height = max(row if above else top + 0.3, spanned) + _MARGIN
         left, right = columns[0].x - columns[0].width / 2 - 0.16, columns[-1].x + columns[-1].width / 2 + 0.16
-        self.made.dut = (left, bottom - 0.13, right - left, _BRIDGE_HEIGHT + 0.26)
+        self.dut = (left, bottom - 0.13, right - left, _BRIDGE_HEIGHT + 0.26)
 
     def _place_nodes(
         self, column: _Column, nodes: Sequence[DrawnNode], edge: float, side: Literal[-1, 1], aside: float
@@ -226,11 +215,12 @@ class _Placing:
         x = column.x - (room if len(nodes) > 1 else wide) / 2
         for node in nodes:
             facing = edge + side * _BETWEEN_ROWS
-            self._add_node(node, x + node.width / 2, facing + side * node.height / 2)
+            middle = x + node.width / 2, facing + side * node.height / 2
+            self.boxes.append(Box(node.sort, node.lines, *middle, node.width, node.height))
             for number, (end, kind) in enumerate(zip(node.ends, node.kinds, strict=True), 1):
                 at = x + node.width / (len(node.ends) + 1) * number
                 self._anchors[end] = (at, edge)
-                self.made.lines.append(DrawnLine(kind, ((at, facing), (at, edge))))
+                self.lines.append(DrawnLine(kind, ((at, facing), (at, edge))))
             x += node.width + _BETWEEN_NODES + free
 
     def _place_spanning(self, row: float, top: float) -> float:
@@ -238,11 +228,11 @@ class _Placing:
         upper = taken = 0.0
         for node in self._spanning:
             on = [self._columns[bridge].x for bridge, _ in node.ends]
-            wanted = sum(on) / len(on) if on else self.made.width - node.width / 2 - _MARGIN
+            wanted = sum(on) / len(on) if on else self.width - node.width / 2 - _MARGIN
             x = max(wanted, taken + node.width / 2 + _BETWEEN_NODES)
             taken, upper = x + node.width / 2, max(upper, row + node.height)
-            self._add_node(node, x, row + node.height / 2)
-            self.made.width = max(self.made.width, taken + _MARGIN)
+            self.boxes.append(Box(node.sort, node.lines, x, row + node.height / 2, node.width, node.height))
+            self.width = max(self.width, taken + _MARGIN)
             # A wire goes to the nearest corner of each bridge, past what is above it.
             count = len(node.ends)
             for number, (end, kind) in enumerate(zip(node.ends, node.kinds, strict=True)):
@@ -250,13 +240,10 @@ class _Placing:
                 side = 1 if x >= column.x else -1
                 self._anchors[end] = (column.x + side * (column.width / 2 - 0.07), top)
                 start = (x + (number - (count - 1) / 2) * min(0.3, node.width / (count + 1)), row)
-                self.made.lines.append(DrawnLine(kind, (start, self._anchors[end])))
+                self.lines.append(DrawnLine(kind, (start, self._anchors[end])))
         return upper
 
-    def _add_node(self, node: DrawnNode, x: float, y: float) -> None:
-        self.made.boxes.append(Box(node.sort, node.lines, x, y, node.width, node.height))
-
-    def place_links(self) -> None:
+    def _place_links(self) -> None:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
         order = {name: number for number, name in enumerate(self._columns)}
         ends = [(link.kind, end) for link in self._topology.links for end in link.ends]
@@ -266,19 +253,19 @@ class _Placing:
             pair = (end.bridge, end.far_bridge)
             left, right = (self._columns[name] for name in pair)
             apart = order[pair[1]] - order[pair[0]]
-            y = self.made.dut[1] + self.made.dut[3] / 2 + (drawn[pair] - (links[pair] - 1) / 2) * _SPREAD
+            y = self.dut[1] + self.dut[3] / 2 + (drawn[pair] - (links[pair] - 1) / 2) * _SPREAD
             drawn[pair] += 1
             a, b = (left.x + left.width / 2, y), (right.x - right.width / 2, y)
             line = DrawnLine(kind, (a, b), kind)
             if apart > 1:
-                foot = self.made.dut[1] + 0.13
+                foot = self.dut[1] + 0.13
                 a, b = (a[0] - 0.07, foot), (b[0] + 0.07, foot)
                 low = foot - 0.3 - 0.05 * apart
                 line = DrawnLine(kind, (a, (a[0], low), (b[0], low), b))
             self._anchors[end.bridge, end.port], self._anchors[end.far_bridge, end.far_port] = a, b
-            self.made.lines.append(line)
+            self.lines.append(line)
 
-    def place_flows(self) -> None:
+    def _place_flows(self) -> None:
         """A pair of crossings once, by way of the bridge's middle: an arch where both ends are on one side."""
         drawn: set[frozenset[BridgePort]] = set()
         for crossing in self._topology.crossings:
@@ -287,9 +274,9 @@ class _Placing:
                 continue
             drawn.add(frozenset(ends))
             (ax, ay), (bx, by) = (self._anchors[end] for end in ends)
-            middle = self.made.dut[1] + self.made.dut[3] / 2
+            middle = self.dut[1] + self.dut[3] / 2
             turns = [ay + (middle - ay) * 0.8] * 2 if ay == by else [(ay + middle) / 2, (by + middle) / 2]
-            self.made.lines.append(DrawnLine(FLOW, ((ax, ay), (ax, turns[0]), (bx, turns[1]), (bx, by))))
+            self.lines.append(DrawnLine(FLOW, ((ax, ay), (ax, turns[0]), (bx, turns[1]), (bx, by))))
 
 
 def _bridge_lines(topology: Topology, bridge: str) -> tuple[str, ...]:
@@ -334,7 +321,7 @@ def topology_chart(deployed: TopologyData, title: str) -> Markup:
 
     "" where that is too wide to be read. ``title``: for screen readers.
     """
-    layout = lay_out(deployed.topology, deployed.port_kinds)
+    layout = Layout(deployed.topology, deployed.port_kinds)
     if layout.width > _WIDEST:
         return Markup("")
     width, height = max(_LEAST_WIDTH, layout.width), layout.height + _HEAD + _FOOT
