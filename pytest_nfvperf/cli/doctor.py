@@ -32,9 +32,9 @@ def doctor(file: Path | None) -> int:
     found = [*machine.checks(testbed), distance_check(testbed, cached_round_trips)]
     if testbed is not None:
         found += [*lab_checks(complete := complete_testbed(testbed)), *node_checks(testbed)]
-        found += _as_a_run(complete) if is_usable(found) else []
+        found += _as_a_run(complete) if not _missing(found) else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
-    return 0 if is_usable(found) else 1
+    return 1 if _missing(found) else 0
 
 
 def _as_a_run(testbed: Testbed) -> list[Check]:
@@ -59,14 +59,10 @@ def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 12
             seen = [check.seen] if longest_word(check.seen) <= room else ["", check.seen]  # a path stays whole below
             rows.append((mark, check.name, *seen, check.advice))
     columns = [TableColumn(""), TableColumn("what"), TableColumn("seen", folds=True)]
-    missing = how_many(_missing(checks), "thing")
-    ready = "ready: yes" if is_usable(checks) else f"ready: no, {missing} missing"
+    missing = _missing(checks)
+    ready = f"ready: no, {how_many(missing, 'thing')} missing" if missing else "ready: yes"
     return f"{rendered(table(columns, rows, width), width=width, color=color)}\n\n{ready}"
 
 
 def _missing(checks: Sequence[Check]) -> int:
     return sum(check.needed and check.state is CheckState.MISSING for check in checks)
-
-
-def is_usable(checks: Sequence[Check]) -> bool:
-    return _missing(checks) == 0

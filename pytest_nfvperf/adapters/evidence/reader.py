@@ -224,12 +224,6 @@ class RunEvidence:
     def errors(self) -> dict[str, ErrorData]:
         return {key: value for test in self.tests.values() for key, value in test.errors.items()}
 
-    def testbeds(self) -> dict[str, str]:
-        """The testbed of each file, if the run measured on several; else empty."""
-        measured = {one.file for one in self.tests.values() if one.measured}
-        names = {file: run.testbed.name for file, run in self.runs.items() if file in measured}
-        return names if len(set(names.values())) > 1 else {}
-
     def test(self, node_id: str) -> TestEvidence:
         return self.tests.setdefault(node_id, TestEvidence(node_id))
 

@@ -126,7 +126,8 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
 
 def _rate_figures(outcome: Outcome, seen: Figure, note: str) -> GoalFigures:
     gbps = outcome.bits_per_second(seen.value) / 1e9  # layer 2, with FCS
-    share = format_line_share(seen.value, outcome.line_rate_fps)
+    line_fps = outcome.line_rate_fps
+    share = MISSING if line_fps is None else f"{seen.value / line_fps * 100:.1f} %"
     return GoalFigures(bounded_text(seen, lambda fps: digits(fps / 1e6)), digits(gbps), share, note)
 
 
@@ -145,11 +146,6 @@ def goal_note(goal: GoalOutcome, seen: Figure) -> str:
         at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
         parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
     return "; ".join([*parts, *([goal.detail] if goal.detail and goal.detail not in seen.detail else [])])
-
-
-def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> str:
-    """``24.3 %``; a dash for ports without a line rate."""
-    return MISSING if line_rate_fps is None else f"{frames_per_second / line_rate_fps * 100:.1f} %"
 
 
 def digits(value: float) -> str:

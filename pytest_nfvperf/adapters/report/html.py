@@ -38,7 +38,7 @@ from pytest_nfvperf.adapters.report.figures import (
 )
 from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment, style
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
-from pytest_nfvperf.adapters.report.run_facts import facts, flattened
+from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on
 from pytest_nfvperf.adapters.report.subjects import (
     StudyOutcomes,
     differing,
@@ -233,7 +233,7 @@ def _context(
     page_of = {page.evidence.node_id: page for page in pages}
     data, outcomes = run.run, run.outcomes.values()
     faults = list(_faults(conclusion, page_of))
-    topologies = _topology_pages(pages, charts)
+    topologies, testbeds = _topology_pages(pages, charts), measured_on(run)
     return {
         "run": run,
         "data": data,
@@ -248,7 +248,7 @@ def _context(
         "explained": {fault["page"].evidence.node_id for fault in faults},
         "closest": closest(pages),
         "page_of": page_of,
-        "testbeds": run.testbeds(),
+        "testbeds": {file: name for name, files in testbeds.items() for file in files if len(testbeds) > 1},
         "machine": run.machine.did,
         "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
         "suites": suites,

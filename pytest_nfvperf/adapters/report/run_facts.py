@@ -31,7 +31,9 @@ def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
     found += [(f"DUT {name} ({kind})" if name else f"DUT {kind}", info) for (name, kind), info in others.items()]
     alike: dict[str, list[tuple[str, DatapathInfo]]] = {}
     for name, info in found:
-        alike.setdefault(dut_text(info), []).append((name, info))
+        versions, datapath, *built = _dut_parts(info)
+        text = f"{versions}, {datapath}" + (f" ({'; '.join(built)})" if built else "")
+        alike.setdefault(text, []).append((name, info))
     if not alike:
         return [("DUT", "not started")]
     first, *_ = alike.values()
@@ -42,11 +44,6 @@ def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         )
         for text, of_it in alike.items()
     ]
-
-
-def dut_text(info: DatapathInfo) -> str:
-    versions, datapath, *built = _dut_parts(info)
-    return f"{versions}, {datapath}" + (f" ({'; '.join(built)})" if built else "")
 
 
 def _dut_parts(info: DatapathInfo) -> list[str]:

@@ -145,11 +145,12 @@ def series(
     if lines:
         mark = {"type": "line", "interpolate": "step-after" if steps else "linear"}
         look_of = stroke | _line_looks(looks, listed=not points)
-        layers.append(_layer(mark, look_of, _one_of(lines), {"filter": "!datum.alone"}))
+        layers.append(_layer(mark, look_of, _of(lines), {"filter": "!datum.alone"}))
     if points:
-        look_of = fill | {"shape": _scale(looks, list(map(_shape, looks.values())), listed=True)}
+        kinds = [look.symbol or look.line for look in looks.values()]
+        look_of = fill | {"shape": _scale(looks, [_SHAPES.get(kind, kind) for kind in kinds], listed=True)}
         look_of["size"] = _scale(looks, [look.size for look in looks.values()])
-        layers.append(_layer({"type": "point", "filled": True, **_TOLD}, look_of | told, _one_of(points)))
+        layers.append(_layer({"type": "point", "filled": True, **_TOLD}, look_of | told, _of(points)))
     elif len(rows) <= _MOST_POINTS:  # what lines show where a reader points
         layers.append(_layer({"type": "point", **_TOLD}, told | {"opacity": {"value": 0}}))
     if any(row.get("label") for row in rows):
@@ -195,7 +196,8 @@ def panel(title: str, *groups: View, notes: Sequence[str] = (), height: int = _H
     """
     shown = [group for group in groups if group["data"]["values"] or group is groups[-1]]
     for at, group in enumerate(shown):
-        listed = [layer for layer in group["layer"] if any(map(_is_listed, layer["encoding"].values()))]
+        # ``legend``: of a channel; None for one that is not listed
+        listed = [layer for layer in group["layer"] if any(each.get("legend") for each in layer["encoding"].values())]
         if listed and "opacity" not in group["encoding"]:
             alone = {"name": f"alone{at}", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
             listed[0]["params"] = [alone]
@@ -216,12 +218,9 @@ def _layer(mark: View, encoding: View, *transforms: View) -> View:
     return {"mark": mark, "encoding": encoding, "transform": list(transforms)}
 
 
-def _is_listed(channel: View) -> bool:
-    return bool(channel.get("legend"))
-
-
-def _one_of(of_it: Sequence[str]) -> View:
-    return {"filter": {"field": "series", "oneOf": list(of_it)}}
+def _of(names: Sequence[str]) -> View:
+    """The rows of these series."""
+    return {"filter": {"field": "series", "oneOf": list(names)}}
 
 
 def _colours(looks: Mapping[str, Look], *, listed: bool = True) -> View:
@@ -245,8 +244,3 @@ def _scale(looks: Mapping[str, Look], values: Sequence[Any], *, listed: bool = F
     scale = {"domain": [*looks, *["(not listed)"] * more], "range": [*values, *values[:more]]}
     kind = "nominal" if listed else "ordinal"  # Vega-Lite warns of widths and sizes of what has no order
     return {"field": "series", "type": kind, "scale": scale, "legend": legend}
-
-
-def _shape(look: Look) -> str:
-    kind = look.symbol or look.line
-    return _SHAPES.get(kind, kind)

@@ -10,7 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,7 @@ from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSetti
 from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.plugin.output import EndParts, failing_in_isolation, parts_of
+from pytest_nfvperf.plugin.output import failing_in_isolation, parts_of
 from pytest_nfvperf.ports.machine import Sink
 
 # allure-python-commons says py.typed, but half of its API has no annotations.
@@ -80,11 +82,18 @@ class AllureSink(Sink):
     """A Sink that writes into the running test's Allure result.
 
     ``report_dir``: the ``--alluredir``, for the files about the run; None: attachments and steps only.
-    ``evidence_dir``: attached files are relative to it.
+    ``evidence_dir``: attached files are relative to it. ``isolated``: a context in which a failure ends neither the
+    test nor its evidence.
     """
 
-    def __init__(self, report_dir: Path | None = None, evidence_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        report_dir: Path | None = None,
+        evidence_dir: Path | None = None,
+        isolated: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self._report_dir = report_dir
+        self._isolated = isolated
         self._evidence_dir = evidence_dir or Path()
         self._trials: dict[str, TrialData] = {}
         self._steps: dict[str, Any] = {}
@@ -95,6 +104,10 @@ class AllureSink(Sink):
         self._comparing: ComparisonSettings | None = None
 
     def emit(self, record: Record) -> None:
+        with self._isolated():
+            self._show(record)
+
+    def _show(self, record: Record) -> None:
         data = parse_line(json.dumps(record.to_json())).data  # as a reader of the evidence has it
         match data:
             case RunData():
@@ -265,24 +278,6 @@ def _verdict_step(verdict: Verdict, end_ns: int) -> None:
         pass
 
 
-class IsolatedSink(Sink):
-    """Passes records to a sink that only shows them. If it fails, the test and its evidence go on.
-
-    ``parts`` gets a line for each failure, which begins with ``what``.
-    """
-
-    def __init__(self, sink: Any, parts: EndParts, what: str) -> None:
-        self._sink, self._parts, self._what = sink, parts, what
-
-    def emit(self, record: Any) -> None:
-        with self._parts.isolated(self._what):
-            self._sink.emit(record)
-
-    def close(self) -> None:
-        with self._parts.isolated(self._what):
-            self._sink.close()
-
-
 class AllureResults:
     """Fulfils ResultExporter. ``directory``: the ``--alluredir``."""
 
@@ -293,7 +288,7 @@ class AllureResults:
 
     def sink(self, run_dir: Path) -> Sink:
         _isolate_allure(self._config)
-        return IsolatedSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
+        return AllureSink(self._directory, run_dir, partial(self._parts.isolated, "steps for Allure are missing"))
 
     def interrupted(self, became: TestConclusion) -> None:
         """Allure judges an unfinished test by its set-up, and would call it passed."""

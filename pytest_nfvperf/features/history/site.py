@@ -114,13 +114,16 @@ def _site(arguments: argparse.Namespace) -> int:
 
     urls, margin = page.version_urls(arguments.version_url), read_margin(arguments.margin)
     site = Site(arguments.output)
-    _check_output(site.out)
+    index = site.out / "index.html"
+    if index.exists() and _MARK not in index.read_text(encoding="utf-8", errors="replace"):
+        raise ConfigError("this page is not of nfvperf: name another folder", file=str(index), key="--output")
     history = None if arguments.history is None else read_history(arguments.history)
     _take_runs(site, arguments.runs, history)
-    for first, second in arguments.compare:
-        _check_ids(site, first, second)
     known = [run for run in site.runs if run.directory is not None]
-    here = {run.run for run in known}
+    here = [run.run for run in known]
+    for run_id in (run_id for pair in arguments.compare for run_id in pair):
+        if run_id not in here:
+            raise ConfigError(f"no results of a run {run_id!r} there{did_you_mean(run_id, here)}", key="--compare")
     runs = [[run.run for run in machine.runs if run.run in here] for machine in machines([*site.entries.values()])]
     neighbours = [pair for of_machine in runs for pair in pairwise(of_machine)]
     _compare(site, arguments.compare or neighbours, margin, neighbours=not arguments.compare)
@@ -132,20 +135,6 @@ def _site(arguments: argparse.Namespace) -> int:
     contents = f"{how_many(len(site.runs), 'run')}, {how_many(len(site.comparisons), 'comparison')}"
     print(f"written: {site.out / 'index.html'}: {contents}, {how_many(len(causes), 'change')}")
     return RunFate.BROKEN.exit_status if site.problems else 0
-
-
-def _check_output(out: Path) -> None:
-    """A folder with another index.html is somebody else's."""
-    index = out / "index.html"
-    if index.exists() and _MARK not in index.read_text(encoding="utf-8", errors="replace"):
-        raise ConfigError("this page is not of nfvperf: name another folder", file=str(index), key="--output")
-
-
-def _check_ids(site: Site, *ids: str) -> None:
-    known = [run.run for run in site.runs if run.directory is not None]
-    for each in ids:
-        if each not in known:
-            raise ConfigError(f"no results of a run {each!r} there{did_you_mean(each, known)}", key="--compare")
 
 
 # The runs.
