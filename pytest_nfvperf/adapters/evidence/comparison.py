@@ -186,17 +186,17 @@ def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigu
 
 def _samples(outcome: Outcome) -> list[Samples]:
     """Readings of comparable metrics. For a search: what each repeat reported."""
-    found = [samples for samples in outcome.samples if metric_of(samples.metric).compared]
+    readings = [samples for samples in outcome.samples if metric_of(samples.metric).compared]
     for goal in outcome.goals:
         values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]
-        seen = outcome.figure(goal.goal.name, "pps")
-        if metric_of(goal.goal.name).compared and values and seen is not None:
-            found.append(_bounded(seen, tuple(map(float, values))))
-    for seen in outcome.figures:
-        known = seen.of_class or any(seen.metric == samples.metric for samples in found)
-        if metric_of(seen.metric).compared and not known:
-            found.append(_bounded(seen, (seen.value,)))
-    return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]
+        figure = outcome.figure(goal.goal.name, "pps")
+        if metric_of(goal.goal.name).compared and values and figure is not None:
+            readings.append(_bounded(figure, tuple(map(float, values))))
+    for figure in outcome.figures:
+        is_read = figure.of_class or any(figure.metric == samples.metric for samples in readings)
+        if metric_of(figure.metric).compared and not is_read:
+            readings.append(_bounded(figure, (figure.value,)))
+    return [samples for samples in readings if all(math.isfinite(value) for value in samples.values)]
 
 
 def _bounded(seen: Figure, values: tuple[float, ...]) -> Samples:

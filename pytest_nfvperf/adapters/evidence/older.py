@@ -91,16 +91,18 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 def _outcome(old: Json) -> Outcome:
     """The outcome, with figures made of what version 2 kept beside its values."""
     goals, losses, plateaus = (
-        [_goal(each) for each in old["goals"]],
-        [_loss(each) for each in old["loss_curve"]],
-        [_PLATEAU.validate_python(each) for each in old.get("plateaus", ())],
+        [_goal(goal) for goal in old["goals"]],
+        [_loss(loss) for loss in old["loss_curve"]],
+        [_PLATEAU.validate_python(point) for point in old.get("plateaus", ())],
     )
     new = {name: value for name, value in old.items() if name not in {"plateaus", "deliveries", "figures"}}
     new["missing"] = dict(old["missing"])
-    new["loss_curve"] = [_point(each) for each in old["loss_curve"]]
-    new["samples"] = [_samples(each) for each in old["samples"]]
+    new["loss_curve"] = [_point(loss) for loss in old["loss_curve"]]
+    new["samples"] = [_samples(samples) for samples in old["samples"]]
     new["relatives"], new["slopes"] = (_renamed(old[key], _BOUND_REASON) for key in ("relatives", "slopes"))
-    new["classes"] = [{**each, "samples": [_samples(one) for one in each["samples"]]} for each in old["classes"]]
+    new["classes"] = [
+        {**of_class, "samples": [_samples(samples) for samples in of_class["samples"]]} for of_class in old["classes"]
+    ]
     outcome = _OUTCOME.validate_json(json.dumps(new))
     figures = [*_figures(outcome, old, goals, losses, plateaus)]
     missing = outcome.missing | goals_missing(goals, figures) | cost_missing(outcome.cost)
@@ -120,16 +122,16 @@ def _figures(
     outcome: Outcome, old: Json, goals: list[SearchedGoal], losses: list[TrialLoss], plateaus: list[PlateauPoint]
 ) -> Iterator[Figure]:
     loads: dict[str, Figure] = {}
-    for seen in goal_figures(goals, outcome):
-        goal = next((each for each in old["goals"] if each["goal"]["name"] == seen.metric), None)
-        found = seen if goal is None else middle_figure(seen, _repeats(goal, seen))
-        loads[found.metric] = found
-        yield found
+    for figure in goal_figures(goals, outcome):
+        goal = next((other for other in old["goals"] if other["goal"]["name"] == figure.metric), None)
+        middle = figure if goal is None else middle_figure(figure, _repeats(goal, figure))
+        loads[middle.metric] = middle
+        yield middle
     for point in outcome.latency:
         yield from latency_figures(point)
     for loss, was in zip(losses, old["loss_curve"], strict=True):
         counted = was.get("lost_frames") is not None
-        yield from (each for each in loss.figures() if counted or each.metric != "lost_frames")
+        yield from (figure for figure in loss.figures() if counted or figure.metric != "lost_frames")
     if outcome.back_to_back is not None:
         was = old["back_to_back"]
         unlimited = "the longest burst lost nothing" if was["unlimited"] else ""
@@ -146,11 +148,11 @@ def _figures(
 
 
 def _goal(old: Json) -> SearchedGoal:
-    found = _GOAL.validate_json(json.dumps(old))
-    unconfirmed = found.detail if found.confirmation is None and found.detail.startswith(_NOT_CONFIRMED) else ""
+    goal = _GOAL.validate_json(json.dumps(old))
+    unconfirmed = goal.detail if goal.confirmation is None and goal.detail.startswith(_NOT_CONFIRMED) else ""
     slowed = old.get("slowed", "")
     limit = GENERATOR_LIMITED if old["generator_limited"] and not slowed else ""
-    result: Json = {each.name: getattr(found, each.name) for each in fields(GoalOutcome)}
+    result: Json = {field.name: getattr(goal, field.name) for field in fields(GoalOutcome)}
     return SearchedGoal(
         **result,
         limit=limit,

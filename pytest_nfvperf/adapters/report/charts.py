@@ -87,9 +87,12 @@ def outcome_charts(
     histograms = [(point.at, trials[point.trial_id].result.latency) for point in measured]
     if len(measured) == 1:  # at several loads the classes would be too many curves
         classes = trials[measured[0].trial_id].result.classes
-        merged = ((each.name, Histogram.merged(c.latency for c in each.counts if c.latency)) for each in classes)
+        merged = (
+            (traffic_class.name, Histogram.merged(c.latency for c in traffic_class.counts if c.latency))
+            for traffic_class in classes
+        )
         histograms += [(f"{name} at {measured[0].at}", histogram) for name, histogram in merged]
-    curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
+    curves = [(name, histogram) for name, histogram in histograms if histogram is not None and histogram.total]
     held = outcome.offered_losses
     several = len({point.load_fps for point in held}) > 1
     return {
@@ -148,21 +151,21 @@ def limit_fps(verdict: Verdict, outcome: Outcome) -> float | None:
     }.get(verdict.unit)
 
 
-def _trial_row(at: int, trial_id: str, trial: TrialData, looks: dict[str, Look]) -> Row:
+def _trial_row(number: int, trial_id: str, trial: TrialData, looks: dict[str, Look]) -> Row:
     """Adds the look of its series to ``looks``."""
     result, judged = trial.result, trial.judgement.counted
     name, colour, symbol = _INVALID, vega.MUTED, "x"
-    found = f"disturbed by the rig: {'; '.join(map(str, result.invalid))}"
+    effect = f"disturbed by the rig: {'; '.join(map(str, result.invalid))}"
     if result.valid and judged.loss_ratio is not None:
         phase = next((phase for phase in _PHASES if phase in result.spec.purpose), "")
         name, colour = next((name, colour) for name, most, colour in _LOSSES if judged.loss_ratio <= most)
         name, symbol = f"{name}, {phase}" if phase else name, _PHASES.get(phase, "circle")
     if result.valid:
-        found = f"{judged.lost:,} of {judged.offered:,} lost ({format_ratio(judged.loss_ratio)})"
+        effect = f"{judged.lost:,} of {judged.offered:,} lost ({format_ratio(judged.loss_ratio)})"
     looks.setdefault(name, Look(colour, symbol))
     load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
-    hover = f"{trial_id}, {result.spec.purpose}\n{load}\n{found}"
-    return {"series": name, "x": at, "y": result.spec.load_fps / 1e6, "hover": hover, "link": f"#{trial_id}"}
+    hover = f"{trial_id}, {result.spec.purpose}\n{load}\n{effect}"
+    return {"series": name, "x": number, "y": result.spec.load_fps / 1e6, "hover": hover, "link": f"#{trial_id}"}
 
 
 def _goal_bands(
@@ -181,16 +184,16 @@ def _goal_rules(goals: Sequence[tuple[GoalOutcome, str]]) -> Iterator[tuple[floa
 
     The load found and the load confirmed may differ: tables show the one that was confirmed.
     """
-    at: dict[str, list[tuple[float, str, Line, str, str]]] = {}
+    by_load: dict[str, list[tuple[float, str, Line, str, str]]] = {}
     for goal, colour in goals:
         name, confirmed = goal.goal.name.upper(), goal.confirmation
-        found: list[tuple[float | None, Line, str]] = [(goal.load_fps, "solid", "found")]
+        loads: list[tuple[float | None, Line, str]] = [(goal.load_fps, "solid", "found")]
         if confirmed is not None:
-            found.append((confirmed.load_fps, "dash", "confirmed" if confirmed.passed else "not confirmed"))
-        for load, dash, what in (*found, (goal.upper_fps, "dot", "not met")):
+            loads.append((confirmed.load_fps, "dash", "confirmed" if confirmed.passed else "not confirmed"))
+        for load, dash, what in (*loads, (goal.upper_fps, "dot", "not met")):
             if load is not None:
-                at.setdefault(f"{load:.4g}", []).append((load / 1e6, colour, dash, name, what))
-    for alike in at.values():
+                by_load.setdefault(f"{load:.4g}", []).append((load / 1e6, colour, dash, name, what))
+    for alike in by_load.values():
         load, colour, dash, *_ = alike[0]
         said: dict[str, list[str]] = {}
         for *_, name, what in alike:
@@ -240,12 +243,12 @@ def _along(axis: str, outcomes: Sequence[Outcome]) -> list[Sweep]:
             groups.setdefault(key, []).append(outcome)
     curves = {key: group for key, group in groups.items() if len({o.label[axis] for o in group}) > 1}
     labels = [dict(key) for key in curves]
-    common = {k: v for k, v in labels[0].items() if all(one.get(k) == v for one in labels[1:])} if labels else {}
+    common = {k: v for k, v in labels[0].items() if all(own.get(k) == v for own in labels[1:])} if labels else {}
     names = [_curve_name(own, common | {"test": ""}) for own in labels]
     if len(set(names)) < len(names):
         names = [_curve_name(own, common) for own in labels]
     named = list(zip(names, curves.values(), strict=True))
-    return [Sweep(axis, tuple(named[at : at + MOST_SERIES])) for at in range(0, len(named), MOST_SERIES)]
+    return [Sweep(axis, tuple(named[first : first + MOST_SERIES])) for first in range(0, len(named), MOST_SERIES)]
 
 
 def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
@@ -367,7 +370,7 @@ def study_chart(
     ``verdicts``: limits of the ratio, and of what the second panel shows, are drawn. ``named``: for the legend.
     """
     per, main = comparisons[0].per, comparisons[0].main
-    labels = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
+    labels = list(dict.fromkeys(outcome.label[per] for comparison in comparisons for outcome in comparison.outcomes))
     joined = all(map(_NUMBER.fullmatch, labels))
     if joined:
         labels.sort(key=float)
@@ -375,14 +378,20 @@ def study_chart(
     unit, factor = _SCALES.get(metric_of(metric).unit, (metric_of(metric).unit, 1.0))
     line: Line = "solid" if joined else ""
     looks = {
-        (named[at] if named else one.name): Look(SERIES[at % len(SERIES)], vega.SYMBOLS[at % len(vega.SYMBOLS)], line)
-        for at, one in enumerate(comparisons)
+        (named[number] if named else comparison.name): Look(
+            SERIES[number % len(SERIES)], vega.SYMBOLS[number % len(vega.SYMBOLS)], line
+        )
+        for number, comparison in enumerate(comparisons)
     }
-    ratios = [{"series": name} | row for name, one in zip(looks, comparisons, strict=True) for row in _ratio_rows(one)]
+    ratios = [
+        {"series": name} | row
+        for name, comparison in zip(looks, comparisons, strict=True)
+        for row in _ratio_rows(comparison)
+    ]
     values = [
         {"series": name} | row
-        for name, one in zip(looks, comparisons, strict=True)
-        for row in _metric_rows(one, metric, factor)
+        for name, comparison in zip(looks, comparisons, strict=True)
+        for row in _metric_rows(comparison, metric, factor)
     ]
     asked = list(_study_limits(comparisons, verdicts, main, "ratio", 100.0))
     # Differences are the point: from 0 they are seen only where they are large.
@@ -403,14 +412,18 @@ def _study_limits(
     comparisons: Sequence[StudyOutcomes], verdicts: Verdicts, metric: str, unit: str, factor: float
 ) -> Iterator[Row]:
     """Limits of a metric; ``unit`` "ratio": of its ratio to the study's baseline, else of the metric itself."""
-    for one, outcome in [(each, outcome) for each in comparisons for outcome in each.outcomes]:
-        baseline, label = f"{{{one.per}: {one.outcomes[0].label[one.per]}}}", outcome.label[one.per]
+    subjects = [(comparison, outcome) for comparison in comparisons for outcome in comparison.outcomes]
+    for comparison, outcome in subjects:
+        baseline, label = (
+            f"{{{comparison.per}: {comparison.outcomes[0].label[comparison.per]}}}",
+            outcome.label[comparison.per],
+        )
         for verdict in verdicts.get(outcome.labels, ()):
             of_ratio = verdict.requirement.endswith(f" of {baseline}")
             of_it = of_ratio if unit == "ratio" else verdict.unit != "ratio"
             if verdict.metric == metric and verdict.limit is not None and of_it:
                 row = {"series": "limit", "x": label, "y": verdict.limit * factor, "hover": verdict.requirement}
-                yield row | {"curve": one.name} | ({} if _NUMBER.fullmatch(label) else {"alone": True})
+                yield row | {"curve": comparison.name} | ({} if _NUMBER.fullmatch(label) else {"alone": True})
 
 
 def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
@@ -523,20 +536,20 @@ def loss_chart(
         mark = {"series": "loss" if ratio > 0 else "no loss", "label": f"{ratio * 100:.3g} %"}
         rows += [{"series": "frame loss"} | place, mark | place | {"hover": hover, "link": f"#{point.trial_id}"}]
     loads = {load_in_fps(point.load_fps): point.load_fps for point in rising}
-    for each, colour in zip(classes, itertools.cycle(SERIES), strict=False):
-        looks[name := f"class {each.name}"] = Look(colour, "circle", "dash")
-        of_it = [(loads[loss.at], loss) for loss in each.losses if loss.at in loads and loss.offered_frames]
+    for of_class, colour in zip(classes, itertools.cycle(SERIES), strict=False):
+        looks[name := f"class {of_class.name}"] = Look(colour, "circle", "dash")
+        of_it = [(loads[loss.at], loss) for loss in of_class.losses if loss.at in loads and loss.offered_frames]
         for load, loss in sorted(of_it, key=lambda pair: pair[0]):
             place = {"x": load / 1e6, "y": loss.lost_frames / loss.offered_frames * 100}
             hover = f"{name}: {loss.lost_frames:,} of {loss.offered_frames:,} lost"
             rows.append({"series": name} | place | {"hover": hover, "link": f"#{loss.trial_id}"})
-    at = {point.trial_id: point.load_fps / 1e6 for point in rising}
+    mpps_of = {point.trial_id: point.load_fps / 1e6 for point in rising}
     limits = {
-        (at[trial], verdict.limit * 100): verdict.requirement
+        (mpps_of[trial], verdict.limit * 100): verdict.requirement
         for verdict in verdicts
         if verdict.metric == "loss_ratio" and verdict.limit is not None and not _OF_ANOTHER.search(verdict.requirement)
         for trial in verdict.evidence
-        if trial in at
+        if trial in mpps_of
     }
     x, y = vega.number("x", _LOAD), vega.number("y", "loss, %", zero=True)
     marks = vega.series(x, y, list(_limit_rows(limits)), {"limit": vega.LIMIT})
@@ -551,8 +564,8 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
     if not curves:
         return None
     factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
-    disturbed = [(one.start_s / factor, one.end_s / factor) for one in soak.disturbed]
-    lossy = [(one.end_s / factor, "", Look(vega.VERMILION, line="solid", width=0.8)) for one in soak.lossy]
+    disturbed = [(interval.start_s / factor, interval.end_s / factor) for interval in soak.disturbed]
+    lossy = [(interval.end_s / factor, "", Look(vega.VERMILION, line="solid", width=0.8)) for interval in soak.lossy]
     members: dict[str, list[SoakCurve]] = {}
     for curve in curves:
         members.setdefault(curve.panel, []).append(curve)
@@ -562,7 +575,7 @@ def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> list[View] | None:
         top = max(value for _, value in highest_first[0].points)
         x = vega.number("x", f"time, {unit}", zero=True)
         y = vega.number("y", of_it[0].unit, zero=True, reach=None if top > 0 else (0, 1))
-        looks = {curve.name: _soak_look(curve, at, len(of_it)) for at, curve in enumerate(highest_first)}
+        looks = {curve.name: _soak_look(curve, number, len(of_it)) for number, curve in enumerate(highest_first)}
         rows = [
             {"series": curve.name, "x": round(t / factor, 4), "y": float(f"{value:.5g}")}
             for curve in highest_first

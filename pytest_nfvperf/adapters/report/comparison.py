@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -19,6 +18,9 @@ from pytest_nfvperf.model.display import MISSING, TableColumn, TableRow, format_
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
 from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, SideState, Word
 from pytest_nfvperf.model.metrics import metric_of
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.report.page_parts import PageCharts
 
 _STYLES = {
     str(Word.SLOWER): ("bold red", "fail"),
@@ -73,8 +75,9 @@ def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
             rows += [_row(metric, side.side, test) for metric in side.metrics]
             if not side.metrics:
                 word = Word.CANNOT_TELL if side.state is SideState.MEASURED else side.state
-                dashes = (MISSING,) * 6
-                rows.append(ComparisonRow(test, side.side, *dashes, str(word), side.reason, decides=True))
+                open_cells = dict.fromkeys(("metric", "baseline", "ratio", "interval", "visible", "pairs"), MISSING)
+                about = {"test": test, "side": side.side, "word": str(word), "reason": side.reason}
+                rows.append(ComparisonRow(**open_cells, **about, decides=True))
     return rows
 
 
@@ -271,8 +274,9 @@ def _rows_of_line(name: str, metric: MetricComparison, ratio: float) -> Iterator
         yield {"series": _BLOCK, "x": block, "y": name, "row": 2, "hover": f"{name}, block {at}: {block:.3f}"}
 
 
-def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, Any]:
-    """Variables of the page's section. ``chart``: None for none."""
+def comparison_page(compared: ComparedRun, charts: PageCharts, title: str) -> dict[str, Any]:
+    """Variables of the page's section. ``title``: of the chart, for screen readers."""
+    panels = comparison_chart(compared)
     rows = comparison_rows(compared)
     common, names = topic(compared)
     by_test = changed_first(rows)
@@ -286,7 +290,7 @@ def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, An
         "most": MOST_TESTS,
         "heading": [line.partition(": ")[::2] for line in heading_once(compared)],
         "sides": [side.name for side in compared.comparing.sides],
-        "chart": chart,
+        "chart": None if panels is None else charts.add(panels, "comparison", title),
         "differences": compared.differences,
         "left_out": compared.left_out,
         "notes": noted(compared),

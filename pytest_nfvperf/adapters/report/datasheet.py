@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.report import figures, vega
 from pytest_nfvperf.adapters.report.charts import find_sweeps, loss_chart, sweep_chart
 from pytest_nfvperf.adapters.report.figures import bound_mark
 from pytest_nfvperf.adapters.report.html import head_style
-from pytest_nfvperf.adapters.report.page_parts import environment, inline, style
+from pytest_nfvperf.adapters.report.page_parts import environment, inline
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
 from pytest_nfvperf.adapters.report.subjects import name_of_test, title
 from pytest_nfvperf.adapters.report.vega import SERIES, Look, View
@@ -113,7 +113,6 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
     data, conclusion = run.run, conclude(run)
     context = {
         "title": f"Datasheet: {'DUT not started' if data is None or data.dut is None else versions_text(data.dut)}",
-        "style": style(),
         "conclusion": conclusion,
         "head_style": head_style(conclusion),
         "machine": run.machine.did,
@@ -183,16 +182,16 @@ def _throughput(measured: Sequence[_Measured]) -> dict[str, Any]:
     for outcome, verdicts in measured:
         if outcome.goals:
             strict = next((name for name in ("throughput", "ndr") if outcome.goal(name)), outcome.goals[0].goal.name)
-            found, lossy = (figures.goal_figures(outcome, name) for name in (strict, "pdr"))
+            lossless, lossy = (figures.goal_figures(outcome, name) for name in (strict, "pdr"))
             most = MISSING if outcome.line_rate_fps is None else figures.digits(outcome.line_rate_fps / 1e6)
-            judged = [one for one in verdicts if outcome.goal(one.metric)]
+            judged = [verdict for verdict in verdicts if outcome.goal(verdict.metric)]
             rows.append(
                 (
                     *_what(outcome),
-                    found.mpps,
-                    found.gbps,
+                    lossless.mpps,
+                    lossless.gbps,
                     most,
-                    found.line,
+                    lossless.line,
                     lossy.mpps,
                     str(worst(judged)) if judged else "no limit",
                 )

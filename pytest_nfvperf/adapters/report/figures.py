@@ -50,12 +50,12 @@ def bounded_text(seen: Figure, show: Callable[[float], str]) -> str:
 def whole_figures(outcome: Outcome) -> list[Figure]:
     """Figures of all traffic that belong to no load, in their base unit; of deliveries those that went wrong."""
     searched = {goal.goal.name for goal in outcome.goals} | ({"forwarding_rate"} if outcome.goals else set())
-    found = ((seen, metric_of(seen.metric)) for seen in outcome.figures if seen.metric not in searched)
+    figures = ((figure, metric_of(figure.metric)) for figure in outcome.figures if figure.metric not in searched)
     return [
-        seen
-        for seen, metric in found
-        if seen.at is None and not seen.of_class
-        if metric.unit in {"", seen.unit} and (seen.value or metric.default_limit is None)
+        figure
+        for figure, metric in figures
+        if figure.at is None and not figure.of_class
+        if metric.unit in {"", figure.unit} and (figure.value or metric.default_limit is None)
     ]
 
 
@@ -136,16 +136,16 @@ def plateau(outcome: Outcome) -> Figure | None:
     return outcome.figure("forwarding_rate", "pps") if outcome.goals else None
 
 
-def goal_note(goal: GoalOutcome, seen: Figure) -> str:
+def goal_note(goal: GoalOutcome, figure: Figure) -> str:
     confirmation = goal.confirmation
     failed = confirmation is not None and not confirmation.passed  # the detail says no more than what follows
-    parts = [seen.detail] if seen.detail and not failed else []
+    parts = [figure.detail] if figure.detail and not failed else []
     if confirmation is not None:
         how = "confirmed" if confirmation.passed else "NOT confirmed"
         loss = format_ratio(confirmation.loss_ratio)
-        at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
-        parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
-    return "; ".join([*parts, *([goal.detail] if goal.detail and goal.detail not in seen.detail else [])])
+        where = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
+        parts.append(f"{how}{where} by {format_seconds(confirmation.duration_s)}, loss {loss}")
+    return "; ".join([*parts, *([goal.detail] if goal.detail and goal.detail not in figure.detail else [])])
 
 
 def digits(value: float) -> str:
@@ -191,33 +191,51 @@ class ClassFigures:
 
 def class_figures(outcome: Outcome) -> list[ClassFigures]:
     """A row for each class and load, in the order of the loads; empty if no mix was sent."""
-    found: list[ClassFigures] = []
-    for each in outcome.classes:
-        of_load = format_ratio(each.share) if each.fixed_fps is None else format_fps(each.fixed_fps)
-        latency = {normal_load_name(point.at, point.load_fps): point for point in each.latency}
-        losses = {loss.at: loss for loss in each.losses}
-        for at in dict.fromkeys((*losses, *latency)):
-            loss, point = losses.get(at), latency.get(at)
-            load = loss.load_fps if loss is not None else outcome.class_load_fps(each, point.load_fps if point else 0)
+    rows: list[ClassFigures] = []
+    for of_class in outcome.classes:
+        of_load = format_ratio(of_class.share) if of_class.fixed_fps is None else format_fps(of_class.fixed_fps)
+        about = {"name": of_class.name, "frames": of_class.traffic, "of_load": of_load}
+        latency = {normal_load_name(point.at, point.load_fps): point for point in of_class.latency}
+        losses = {loss.at: loss for loss in of_class.losses}
+        for place in dict.fromkeys((*losses, *latency)):
+            loss, point = losses.get(place), latency.get(place)
+            load = (
+                loss.load_fps if loss is not None else outcome.class_load_fps(of_class, point.load_fps if point else 0)
+            )
             lost = MISSING
             if loss is not None:
-                seen = outcome.figure("lost_frames", at=at, of_class=each.name)
-                certain = seen is not None and seen.low == seen.high
-                least = "" if seen is None or certain or seen.high is None else f"{seen.interval[0]:,.0f} .. "
+                figure = outcome.figure("lost_frames", at=place, of_class=of_class.name)
+                certain = figure is not None and figure.low == figure.high
+                least = "" if figure is None or certain or figure.high is None else f"{figure.interval[0]:,.0f} .. "
                 lost = f"{least}{loss.lost_frames:,} of {loss.offered_frames:,}"
-            p50, p99 = (MISSING, MISSING) if point is None else (format_ns(point.p50_ns), format_ns(point.p99_ns))
-            trial_id = loss.trial_id if loss is not None else point.trial_id if point is not None else ""
-            lossy = loss is not None and loss.lost_frames > 0
-            head = (each.name, each.traffic, of_load, show_load(at), format_fps(load), lost)
-            found.append(ClassFigures(*head, p50, p99, lossy, trial_id))
-        sampled = {samples.metric: samples.median for samples in each.samples}
-        if sampled:
-            rate = format_fps(sampled["forwarding_rate"]) if "forwarding_rate" in sampled else MISSING
-            p50, p99 = (format_ns(sampled.get(f"load_latency_{name}")) for name in ("p50", "p99"))
-            head, trial_id = (each.name, each.traffic, of_load, "median", rate, MISSING), each.samples[0].evidence[0]
-            found.append(ClassFigures(*head, p50, p99, False, trial_id))
-    ats = list(dict.fromkeys(row.at for row in found))
-    return sorted(found, key=lambda row: ats.index(row.at))
+            rows.append(
+                ClassFigures(
+                    **about,
+                    at=show_load(place),
+                    rate=format_fps(load),
+                    lost=lost,
+                    p50=format_ns(None if point is None else point.p50_ns),
+                    p99=format_ns(None if point is None else point.p99_ns),
+                    lossy=loss is not None and loss.lost_frames > 0,
+                    trial_id=loss.trial_id if loss is not None else point.trial_id if point is not None else "",
+                )
+            )
+        medians = {samples.metric: samples.median for samples in of_class.samples}
+        if medians:
+            rows.append(
+                ClassFigures(
+                    **about,
+                    at="median",
+                    rate=format_fps(medians["forwarding_rate"]) if "forwarding_rate" in medians else MISSING,
+                    lost=MISSING,
+                    p50=format_ns(medians.get("load_latency_p50")),
+                    p99=format_ns(medians.get("load_latency_p99")),
+                    lossy=False,
+                    trial_id=of_class.samples[0].evidence[0],
+                )
+            )
+    ats = list(dict.fromkeys(row.at for row in rows))
+    return sorted(rows, key=lambda row: ats.index(row.at))
 
 
 def class_line(outcome: Outcome) -> str:
@@ -241,8 +259,8 @@ def other_result(outcome: Outcome) -> str:
         return _loss_line(outcome)
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
-    found = [f"{metric_of(seen.metric).title} {figure_text(seen)}" for seen in listed_figures(outcome)]
-    return ", ".join(found) or ("not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING)
+    texts = [f"{metric_of(figure.metric).title} {figure_text(figure)}" for figure in listed_figures(outcome)]
+    return ", ".join(texts) or ("not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING)
 
 
 def is_of_times(outcome: Outcome) -> bool:
@@ -364,19 +382,22 @@ def soak_events(soak: Soak) -> Iterator[str]:
 def _disturbed_events(disturbed: Sequence[DisturbedInterval]) -> Iterator[tuple[float, str]]:
     """One line for intervals that follow one another, with each reason once: a rig is disturbed for minutes."""
     rows: list[list[DisturbedInterval]] = []
-    for one in disturbed:
-        if rows and one.start_s - rows[-1][-1].end_s < _ADJACENT_S:
-            rows[-1].append(one)
+    for interval in disturbed:
+        if rows and interval.start_s - rows[-1][-1].end_s < _ADJACENT_S:
+            rows[-1].append(interval)
         else:
-            rows.append([one])
+            rows.append([interval])
     for row in rows:
         why = row[0].reason
         if len(row) > 1:
             alike: dict[str, list[str]] = {}  # reasons that differ in their figures only
-            for one in row:
-                alike.setdefault(re.sub(r"\d[\d,.]*", "", one.reason), []).append(one.reason)
+            for interval in row:
+                alike.setdefault(re.sub(r"\d[\d,.]*", "", interval.reason), []).append(interval.reason)
             most = sorted(alike.values(), key=len, reverse=True)
-            said = (f"{len(each)} such as “{each[0]}”" if len(each) > 1 else f"1, “{each[0]}”" for each in most)
+            said = (
+                f"{len(reasons)} such as “{reasons[0]}”" if len(reasons) > 1 else f"1, “{reasons[0]}”"
+                for reasons in most
+            )
             why = f"{len(row)} intervals: {'; '.join(said)}"
         yield row[0].start_s, f"{_span(row[0].start_s, row[-1].end_s)}: disturbed by the rig: {why}"
 

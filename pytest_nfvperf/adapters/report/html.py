@@ -18,7 +18,7 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import figures, page_parts, subjects
+from pytest_nfvperf.adapters.report import figures, subjects
 from pytest_nfvperf.adapters.report.charts import (
     MOST_CURVES,
     Verdicts,
@@ -29,14 +29,14 @@ from pytest_nfvperf.adapters.report.charts import (
     study_chart,
     sweep_chart,
 )
-from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
+from pytest_nfvperf.adapters.report.comparison import comparison_page
 from pytest_nfvperf.adapters.report.figures import (
     goal_figures,
     proven_loss,
     soak_events,
     soak_facts,
 )
-from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment, style
+from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on
 from pytest_nfvperf.adapters.report.subjects import (
@@ -196,7 +196,7 @@ def _compare_within(
     }
     for number, sweep in enumerate(find_sweeps(outcomes), 1):
         labels = [outcome.label for outcome in sweep.outcomes]
-        beside = [each for each in published if sweep.axis == "frame_size" and any(map(each.belongs_to, labels))]
+        beside = [series for series in published if sweep.axis == "frame_size" and any(map(series.belongs_to, labels))]
         title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(name for name, _ in sweep.curves)}"
         drawing = sweep_chart(sweep, beside, verdicts=verdicts)
         chart = charts.add(drawing, f"sweep {suite.name} {sweep.axis} {number}", f"{suite.name}: {title}")
@@ -214,14 +214,14 @@ def _compare_within(
             chart = charts.add(study_chart(part, verdicts, names), name, f"{suite.name}: {title}")
             notes = [
                 f"{own}: {line}".removeprefix(": ")
-                for one, own in zip(part, names, strict=True)
-                for line in (slope_line(one), *subject_notes(one))
+                for comparison, own in zip(part, names, strict=True)
+                for line in (slope_line(comparison), *subject_notes(comparison))
                 if line
             ]
             for line in (*notes, *notes_below(part)):
                 chart += Markup('<figcaption class="soft small">{}</figcaption>').format(line)
             suite.sweeps.append((title, chart))
-    of_it = [one for one in relations if one.suite == suite.name]
+    of_it = [relation for relation in relations if relation.suite == suite.name]
     suite.relations += zip(subjects_of(of_it), of_it, strict=True)
 
 
@@ -232,13 +232,12 @@ def _context(
     pages = [page for suite in suites for page in suite.tests]
     page_of = {page.evidence.node_id: page for page in pages}
     data, outcomes = run.run, run.outcomes.values()
-    faults = list(_faults(conclusion, page_of))
+    compared, faults = compared_run(run, conclusion), list(_faults(conclusion, page_of))
     topologies, testbeds = _topology_pages(pages, charts), measured_on(run)
     return {
         "run": run,
         "data": data,
         "title": f"Datapath acceptance: {data.testbed.name if data else run.path.name}",
-        "style": style(),
         "chips": chips(run, conclusion),
         "conclusion": conclusion,
         "head_style": head_style(conclusion),
@@ -257,14 +256,13 @@ def _context(
         "line": any(outcome.line_rate_fps for outcome in outcomes),
         "columns": figures.metric_columns(outcomes),
         "plateau": any(figures.plateau(outcome) for outcome in outcomes),
-        "comparison": _comparison(run, conclusion, charts),
+        "comparison": compared and comparison_page(compared, charts, "ratio of each side to the baseline"),
         "topologies": topologies,
         "folded": len(topologies) > _MOST_OPEN_TOPOLOGIES,
         "large": len(run.trials) > MOST_UNPACKED_TRIALS,
         "most": _MOST_IN_SIGHT,
         "figures": figures,
         "studies": subjects,
-        "browser": page_parts,
         "name_of_test": name_of_test,
         "per_direction": figures.PER_DIRECTION,
         "latency_origin": latency_origin,
@@ -314,16 +312,6 @@ def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
         if verdict.judgement is Judgement.FAIL or verdict.margin is not None
     ]
     return [judged[at] for *_, at in sorted(shown)[:_MOST_CLOSE]]
-
-
-def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: PageCharts) -> dict[str, Any] | None:
-    compared = compared_run(run, conclusion)
-    if compared is None:
-        return None
-    chart, drawing = comparison_chart(compared), None
-    if chart is not None:
-        drawing = charts.add(chart, "comparison", "ratio of each side to the baseline")
-    return comparison_page(compared, drawing)
 
 
 def _result_rows(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:

@@ -88,11 +88,11 @@ def _of_outcome(outcome: Outcome) -> list[tuple[str, object]]:
     point = typical_latency(outcome)
     if point is not None:
         pairs += [("latency.at", point.at), ("latency.p50_ns", point.p50_ns), ("latency.p99_ns", point.p99_ns)]
-    for seen in whole_figures(outcome):
-        pairs += _bounded(seen.metric, seen)
+    for figure in whole_figures(outcome):
+        pairs += _bounded(figure.metric, figure)
     for row in class_figures(outcome):
-        at = f"class.{row.name}.at {row.at}"
-        pairs += [(f"{at}.rate", row.rate), (f"{at}.lost", row.lost), (f"{at}.p99", row.p99)]
+        prefix = f"class.{row.name}.at {row.at}"
+        pairs += [(f"{prefix}.rate", row.rate), (f"{prefix}.lost", row.lost), (f"{prefix}.p99", row.p99)]
     return pairs
 
 

@@ -69,11 +69,8 @@ def environment() -> Environment:
         "how_many": display.how_many,
         "title_of": lambda name: metric_of(name).title,
     }
+    made.globals |= {"own_file": own_file, "library": library, "packed": packed, "ids_in": ids_in}
     return made
-
-
-def style() -> Markup:
-    return Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
 def _shown(value: object) -> object:
@@ -82,7 +79,7 @@ def _shown(value: object) -> object:
 
 
 def trials_html(trials: Sequence[tuple[str, TrialData]]) -> str:
-    return environment().get_template("trials.html").render(trials=list(trials), style=style())
+    return environment().get_template("trials.html").render(trials=list(trials))
 
 
 class PageCharts:

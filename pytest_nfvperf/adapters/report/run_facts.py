@@ -53,11 +53,11 @@ def _dut_parts(info: DatapathInfo) -> list[str]:
 
 def _beside(first: tuple[str, DatapathInfo], text: str, name: str, info: DatapathInfo) -> str:
     """``as DUT old, but OVS 3.5.0; from debian:trixie``; the whole text for the first, and for another datapath."""
-    known = _dut_parts(first[1])
-    own = [part for part in _dut_parts(info) if part not in known]
-    known_names, names = ({part.partition(" ")[0] for part in _dut_parts(one)} for one in (first[1], info))
+    of_first = _dut_parts(first[1])
+    own = [part for part in _dut_parts(info) if part not in of_first]
+    known_names, names = ({part.partition(" ")[0] for part in _dut_parts(each)} for each in (first[1], info))
     gone = [f"no {name}" for name in sorted(known_names - names)]
-    if name == first[0] or info.kind != first[1].kind or not set(known) & set(_dut_parts(info)):
+    if name == first[0] or info.kind != first[1].kind or not set(of_first) & set(_dut_parts(info)):
         return text
     return f"as {first[0]}, but {'; '.join([*own, *gone])}"
 

@@ -155,22 +155,22 @@ def find_comparisons(outcomes: Sequence[Outcome]) -> list[StudyOutcomes]:
     Subjects that bring labels of their own along are a group, too, where no baseline has the same.
     """
     pers = {name for outcome in outcomes for ratio in outcome.relatives for name, _ in ratio.baseline}
-    known: dict[_Subject, Outcome] = {}
+    by_subject: dict[_Subject, Outcome] = {}
     for outcome in outcomes:
         for per in pers if outcome.samples else ():
             for subject in _subjects(outcome, per, outcome.label.get(per)):
-                known.setdefault(subject, outcome)
+                by_subject.setdefault(subject, outcome)
     groups: dict[tuple[str, Labels], list[Outcome]] = {}
     for outcome in outcomes:
         for per, value in dict(pair for ratio in outcome.relatives for pair in ratio.baseline).items():
-            baseline = next((known[one] for one in _subjects(outcome, per, value) if one in known), None)
+            baseline = next((by_subject[key] for key in _subjects(outcome, per, value) if key in by_subject), None)
             labels = _others(outcome if baseline is None else baseline, per)
             groups.setdefault((per, labels), [] if baseline is None else [baseline]).append(outcome)
-    found = []
+    studies = []
     for (per, labels), members in groups.items():
         common = tuple(pair for pair in labels if all(pair in member.labels for member in members))
-        found.append(StudyOutcomes(per, tuple(members), common))
-    return found
+        studies.append(StudyOutcomes(per, tuple(members), common))
+    return studies
 
 
 def _subjects(outcome: Outcome, per: str, value: str | None) -> tuple[_Subject, _Subject]:

@@ -214,18 +214,18 @@ def _metric_cells(outcome: Outcome, names: Iterable[str]) -> list[str]:
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     notes = [PER_DIRECTION]
     goals = [(row.outcome, goal.goal.name) for row in rows for goal in row.outcome.goals if goal.load_fps is not None]
-    loads = [seen for outcome, name in goals if (seen := outcome.figure(name, "pps")) is not None]
-    points = [seen for row in rows if (seen := plateau(row.outcome)) is not None]
-    at_least = {why for seen in (*loads, *points) if seen.bound is Bound.AT_LEAST for why in seen.why}
+    loads = [figure for outcome, name in goals if (figure := outcome.figure(name, "pps")) is not None]
+    points = [figure for row in rows if (figure := plateau(row.outcome)) is not None]
+    at_least = {why for figure in (*loads, *points) if figure.bound is Bound.AT_LEAST for why in figure.why}
     if at_least:
         notes.append(f"≥ the DUT does at least this: {', or '.join(why for why in Why if why in at_least)}.")
-    notes += [text for kind, text in _READ_AS.items() if any(seen.bound is kind for seen in loads)]
+    notes += [text for kind, text in _READ_AS.items() if any(figure.bound is kind for figure in loads)]
     if points:
         notes.append("The plateau is what the DUT forwards at overload, while the machine disturbs nothing.")
     measured = [(point.at, row.outcome.label.get("engine")) for row in rows if (point := typical_latency(row.outcome))]
     if measured:
         origin = latency_origin(engine for _, engine in measured)
-        notes.append(f"Latency {origin}, at {', '.join(sorted({at for at, _ in measured}))}.")
+        notes.append(f"Latency {origin}, at {', '.join(sorted({load for load, _ in measured}))}.")
     return notes
 
 
@@ -256,18 +256,18 @@ def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[Renderab
     cells = list[TableRow]()
     for row in rows:
         name, _, _ = _subject(row, different)
-        found = class_figures(row.outcome)
-        lossy = {each.at for each in found if each.lossy}
-        several = len({each.at for each in found}) > _MOST_LOADS
-        for each in (each for each in found if not several or each.at in lossy):
+        classes = class_figures(row.outcome)
+        lossy = {of_class.at for of_class in classes if of_class.lossy}
+        several = len({of_class.at for of_class in classes}) > _MOST_LOADS
+        for of_class in (of_class for of_class in classes if not several or of_class.at in lossy):
             about = [
                 verdict
                 for verdict in row.verdicts
-                if dict(verdict.subject).get(CLASS) == each.name and each.trial_id in verdict.evidence
+                if dict(verdict.subject).get(CLASS) == of_class.name and of_class.trial_id in verdict.evidence
             ]
             word = worst(about).value if about else ""
-            figures = (each.of_load, each.at, each.rate, each.lost, each.p50, each.p99)
-            cells.append([name, each.name, each.frames, *figures, (word, BADGE_STYLES.get(word, "dim"))])
+            figures = (of_class.of_load, of_class.at, of_class.rate, of_class.lost, of_class.p50, of_class.p99)
+            cells.append([name, of_class.name, of_class.frames, *figures, (word, BADGE_STYLES.get(word, "dim"))])
     return table(columns, cells, width, once=True)
 
 

@@ -195,11 +195,13 @@ def panel(title: str, *groups: View, notes: Sequence[str] = (), height: int = _H
     ``notes``: below the title. A click on a legend's entry shows its series alone.
     """
     shown = [group for group in groups if group["data"]["values"] or group is groups[-1]]
-    for at, group in enumerate(shown):
+    for number, group in enumerate(shown):
         # ``legend``: of a channel; None for one that is not listed
-        listed = [layer for layer in group["layer"] if any(each.get("legend") for each in layer["encoding"].values())]
+        listed = [
+            layer for layer in group["layer"] if any(channel.get("legend") for channel in layer["encoding"].values())
+        ]
         if listed and "opacity" not in group["encoding"]:
-            alone = {"name": f"alone{at}", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
+            alone = {"name": f"alone{number}", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
             listed[0]["params"] = [alone]
             shines = {"condition": {"param": alone["name"], "value": 1}, "value": 0.08}
             group["encoding"] = group["encoding"] | {"opacity": shines}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import page_parts, vega
-from pytest_nfvperf.adapters.report.page_parts import PageCharts, as_file, can_draw, environment, style, to_png, to_svgs
+from pytest_nfvperf.adapters.report import vega
+from pytest_nfvperf.adapters.report.page_parts import PageCharts, as_file, can_draw, environment, to_png, to_svgs
 from pytest_nfvperf.adapters.report.vega import Look, Row, View
 from pytest_nfvperf.features.bisect.beliefs import Levels, narrowest
 from pytest_nfvperf.features.bisect.bisection import (
@@ -98,7 +98,6 @@ class BisectAccount:
             environment()
             .get_template("bisection.html")
             .render(
-                style=style(),
                 good=versions[0],
                 bad=versions[-1],
                 between=len(versions) - 2,
@@ -108,7 +107,6 @@ class BisectAccount:
                 arguments=list(self._arguments),
                 subject=now.subject,
                 charts=charts,
-                browser=page_parts,
                 site="",
             )
         )
@@ -136,11 +134,12 @@ def _observation(event: Event, subject: BisectionSubject | None) -> str:
             test = subject.test if subject and subject.test in failed else next(iter(failed))
             return f"{how_many(len(failed), 'test')} failed: {test}: {_first_line(failed[test])}"
         case VersionComparison():
-            own = [each for each in event.figures if each.subject == subject] or event.figures
-            one = max(own, key=lambda each: abs(each.log_ratio) / each.standard_error, default=None)
-            if one is None:
+            own = [figure for figure in event.figures if figure.subject == subject] or event.figures
+            clearest = max(own, key=lambda figure: abs(figure.log_ratio) / figure.standard_error, default=None)
+            if clearest is None:
                 return event.note or "no figure"
-            return f"{_ratio_text(Estimate(one.log_ratio, one.standard_error**2, event.blocks))} {one.metric}"
+            estimate = Estimate(clearest.log_ratio, clearest.standard_error**2, event.blocks)
+            return f"{_ratio_text(estimate)} {clearest.metric}"
 
 
 def _first_line(text: str) -> str:

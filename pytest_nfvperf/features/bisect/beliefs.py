@@ -69,8 +69,8 @@ def narrowest(chances: Sequence[float], confidence: float) -> Range:
             mass -= chances[start]
             start += 1
         if mass >= confidence:
-            found = Range(start + 1, end + 1, min(1.0, mass))
-            best = min(best, found, key=lambda each: (each.last - each.first, -each.mass))
+            candidates = Range(start + 1, end + 1, min(1.0, mass))
+            best = min(best, candidates, key=lambda option: (option.last - option.first, -option.mass))
     return best
 
 

@@ -126,17 +126,17 @@ def _run(options: argparse.Namespace) -> int:
     names = tuple(candidate.name for candidate in candidates)
     counts = _counts(options.by, options.metric)
     question = Question(
-        names,
-        options.confidence,
-        options.metric,
-        options.by,
-        options.most_blocks,
-        options.smallest,
+        versions=names,
+        confidence=options.confidence,
+        metric=options.metric,
+        by=options.by,
+        most_blocks=options.most_blocks,
+        smallest=options.smallest,
         counts_instructions=counts,
     )
     # The first line of a log. Events may only be mixed with those of the same description.
     described = {
-        "versions": [each.commit.commit if each.commit else each.where for each in candidates],
+        "versions": [candidate.commit.commit if candidate.commit else candidate.where for candidate in candidates],
         "arguments": options.behind,
         "metric": options.metric,
         "by": str(options.by),
@@ -151,13 +151,13 @@ def _run(options: argparse.Namespace) -> int:
     directory = options.log or Path("reports/bisect") / key
     installer = Installer(registry, dpdk=not options.without_dpdk)
     trials = MeasuredVersions(candidates, installer, options.behind, directory / "runs")
-    account = BisectAccount(question, {each.name: each.title for each in candidates}, options.behind)
+    account = BisectAccount(question, {candidate.name: candidate.title for candidate in candidates}, options.behind)
     with closing(EventLog(directory, described)) as log:
         account.open(directory, log.events)
-        found = bisect(question, trials.measure, log.events, log.append, account.step_begins, account.step_ended)
-        account.end(directory, log.events, found)
+        state = bisect(question, trials.measure, log.events, log.append, account.step_begins, account.step_ended)
+        account.end(directory, log.events, state)
     installer.remove_built(candidates)
-    verdict = found.step
+    verdict = state.step
     assert isinstance(verdict, BisectionVerdict)
     if verdict.refused:
         return _REFUSED

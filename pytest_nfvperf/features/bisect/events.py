@@ -201,9 +201,9 @@ def estimates(events: Sequence[Event], subject: BisectionSubject, *, again: bool
         if isinstance(event, VersionComparison) and event.again is again:
             for figure in event.figures:
                 if figure.subject == subject:
-                    one = Estimate(figure.log_ratio, figure.standard_error**2, event.blocks)
-                    parts.setdefault(event.version, []).append(one)
-    return {version: pooled(found) for version, found in parts.items()}
+                    estimate = Estimate(figure.log_ratio, figure.standard_error**2, event.blocks)
+                    parts.setdefault(event.version, []).append(estimate)
+    return {version: pooled(measured) for version, measured in parts.items()}
 
 
 def runs(events: Sequence[Event], test: str, *, again: bool = False) -> dict[int, Runs]:

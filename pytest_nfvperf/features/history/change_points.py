@@ -62,11 +62,13 @@ def disturbed_runs(several: Sequence[FigureSeries], smallest: float = SMALLEST) 
         for point, difference in zip(series.points[1:], apart, strict=True):
             scatter.setdefault((point.run.started_ns, point.run.run), []).append((difference / usual, difference))
     runs = [run for _, run in sorted(scatter)]
-    relative, shares = ([median(each[part] for each in scatter[key]) for key in sorted(scatter)] for part in (0, 1))
+    relative, shares = (
+        [median(differences[part] for differences in scatter[key]) for key in sorted(scatter)] for part in (0, 1)
+    )
     if len(runs) < 2 * _WINDOW:
         return frozenset()
     limit, least = _LARGE * median(relative), math.log1p(smallest)
-    large = [one > limit and share > least for one, share in zip(relative, shares, strict=True)]
+    large = [difference > limit and share > least for difference, share in zip(relative, shares, strict=True)]
     disturbed: set[str] = set()
     for start in range(len(runs) - _WINDOW + 1):
         here = [place for place in range(start, start + _WINDOW) if large[place]]
@@ -89,32 +91,34 @@ def steps_among(
         ConfigError: ruptures is not installed.
     """
     left_out = [(disturbed or {}).get(series.machine, frozenset()) for series in several]
-    found = [steps(series, smallest, out) for series, out in zip(several, left_out, strict=True)]
+    proposed = [steps(series, smallest, out) for series, out in zip(several, left_out, strict=True)]
     runs = sorted({(point.run.started_ns, point.run.run) for series in several for point in series.points})
     order = {run: place for place, (_, run) in enumerate(runs)}
     chances: dict[tuple[int, int], list[float]] = {}
-    for series, each in zip(several, found, strict=True):
-        for step in each:
+    for series, own in zip(several, proposed, strict=True):
+        for step in own:
             chances.setdefault((series.machine, order[series.points[step.at].run.run]), []).append(step.p_value)
     beside = {
-        (machine, at): sorted(p for place in (at - 1, at, at + 1) for p in chances.get((machine, place), []))
-        for machine, at in chances
+        (machine, middle): sorted(
+            p for place in (middle - 1, middle, middle + 1) for p in chances.get((machine, place), [])
+        )
+        for machine, middle in chances
     }
     together = {key: _simes(p_values, len(several)) for key, p_values in beside.items()}
     kept = []
-    for series, each, out in zip(several, found, left_out, strict=True):
+    for series, own, out in zip(several, proposed, left_out, strict=True):
         clear = []
-        for step in each:
+        for step in own:
             # Of two steps in a row of one series only the clearer one can be that of the others.
-            second = any(one.p_value < step.p_value and 0 < abs(one.at - step.at) <= 2 * NEAR for one in each)
-            at = (series.machine, order[series.points[step.at].run.run])
-            p_value = _simes([step.p_value], len(several)) if second else together[at]
+            second = any(other.p_value < step.p_value and 0 < abs(other.at - step.at) <= 2 * NEAR for other in own)
+            place = (series.machine, order[series.points[step.at].run.run])
+            p_value = _simes([step.p_value], len(several)) if second else together[place]
             clear += [step.at] if p_value <= _SIGNIFICANCE else []
-        if len(clear) == len(each):
-            kept.append(each)
+        if len(clear) == len(own):
+            kept.append(own)
             continue
         prepared = _Prepared(series, out)  # what is left is tested anew: levels reach further now
-        kept.append(prepared.steps_at([prepared.places.index(at) for at in clear], smallest))
+        kept.append(prepared.steps_at([prepared.places.index(index) for index in clear], smallest))
     return kept
 
 

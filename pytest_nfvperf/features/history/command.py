@@ -138,21 +138,21 @@ def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) 
         asked = " and ".join(filter(None, [test and f"--test {test!r}", metric and f"--metric {metric}"]))
         raise ConfigError(f"no series has {asked}. There are {shown}")
     disturbed = {
-        number: disturbed_runs([each for each in everything if each.machine == number and min(each.values) > 0])
-        for number in {each.machine for each in everything}
+        number: disturbed_runs([series for series in everything if series.machine == number and min(series.values) > 0])
+        for number in {series.machine for series in everything}
     }
     reasons = [why_not(series) for series in chosen]
     checked = [series for series, reason in zip(chosen, reasons, strict=True) if not reason]
     found_steps = iter(steps_among(checked, smallest, disturbed))
-    found = []
+    watched = []
     for series, reason in zip(chosen, reasons, strict=True):
         if reason:
-            found.append(Watched(series, why_not=reason))
+            watched.append(Watched(series, why_not=reason))
             continue
         of_series = changes(series, next(found_steps), metric_of(series.metric).better, history.acknowledged, smallest)
-        left_out = (place for place, each in enumerate(series.points) if each.run.run in disturbed[series.machine])
-        found.append(Watched(series, of_series, disturbed=frozenset(left_out)))
-    return found
+        left_out = (place for place, point in enumerate(series.points) if point.run.run in disturbed[series.machine])
+        watched.append(Watched(series, of_series, disturbed=frozenset(left_out)))
+    return watched
 
 
 # The command.

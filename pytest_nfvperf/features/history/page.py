@@ -16,7 +16,7 @@ from urllib.parse import quote
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.report.page_parts import environment, own_file, style
+from pytest_nfvperf.adapters.report.page_parts import environment
 from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.features.history.files import write_file
 from pytest_nfvperf.features.history.series import (
@@ -183,8 +183,6 @@ def render_history(
         "series": [_series_data(each, order) for each in shown],
     }
     context = {
-        "style": style(),
-        "script": own_file("history.js"),
         "first": runs[0],
         "last": runs[-1],
         "count": len(runs),
@@ -209,28 +207,30 @@ def _chips(causes: Sequence[TriageLine], watched: Sequence[Watched]) -> list[tup
     """(style, number, text) for the head."""
     states = Counter(cause.state for cause in causes)
     named = dict.fromkeys((*_PAGE_STYLES, *states))
-    found = [
+    chips = [
         (_PAGE_STYLES.get(state, ""), states[state], state) for state in named if state != "changed" or states[state]
     ]
-    short = sum(each.why_not.startswith("too few runs") for each in watched)
-    found.append(("", len(watched), "series"))
-    return [*found, ("inconclusive", short, "too few runs to tell")] if short else found
+    short = sum(watched_series.why_not.startswith("too few runs") for watched_series in watched)
+    chips.append(("", len(watched), "series"))
+    return [*chips, ("inconclusive", short, "too few runs to tell")] if short else chips
 
 
 def _notices(runs: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[str]:
-    newest = [each for each in watched if each.series.points[-1].run.run == runs[-1].run]
-    found = []
-    if newest and all(each.why_not for each in newest):
-        found.append("Too few runs to tell: none of the newest run's series can be checked yet.")
-    disturbed = {each.series.points[place].run.run for each in watched for place in each.disturbed}
+    newest = [watched_series for watched_series in watched if watched_series.series.points[-1].run.run == runs[-1].run]
+    notices = []
+    if newest and all(watched_series.why_not for watched_series in newest):
+        notices.append("Too few runs to tell: none of the newest run's series can be checked yet.")
+    disturbed = {
+        watched_series.series.points[place].run.run for watched_series in watched for place in watched_series.disturbed
+    }
     groups = [list(group) for is_so, group in groupby(runs, key=lambda run: run.run in disturbed) if is_so]
     spans = [f"{group[0].run} to {group[-1].run}" if len(group) > 1 else group[0].run for group in groups]
     if disturbed:
-        found.append(
+        notices.append(
             f"{how_many(len(disturbed), 'run')} ({', '.join(spans)}) scatter much more than the others: the rig was "
             "disturbed. They are drawn, and left out of the search for changes."
         )
-    return found
+    return notices
 
 
 def _suite(series: FigureSeries) -> str:

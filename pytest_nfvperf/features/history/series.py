@@ -64,7 +64,7 @@ class HistoryFigure:
 
     def figure(self) -> Figure:
         low, high = (self.value if end is None else end for end in (self.low, self.high))
-        found = Figure(self.metric, self.value, self.unit, low, high, self.at, self.of_class)
+        found = Figure(self.metric, self.value, self.unit, low, high, at=self.at, of_class=self.of_class)
         opens_low, opens_high = self.bound in {AT_MOST, ABOUT}, self.bound in {AT_LEAST, ABOUT}
         return found.bounded(low=opens_low, high=opens_high, detail=self.bound_reason)
 
@@ -99,7 +99,10 @@ class HistoryEntry:
     fingerprint: dict[str, Any] = field(default_factory=dict)
 
     def observed(self) -> dict[Subject, list[Figure]]:
-        return {frozenset(one.labels.items()): [each.figure() for each in one.figures] for one in self.measured}
+        return {
+            frozenset(subject.labels.items()): [figure.figure() for figure in subject.figures]
+            for subject in self.measured
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +122,32 @@ class Acknowledgement:
     reason: str
 
 
-def measured(found: Mapping[Subject, Sequence[Figure]]) -> tuple[SubjectFigures, ...]:
+def measured(by_subject: Mapping[Subject, Sequence[Figure]]) -> tuple[SubjectFigures, ...]:
     """The finite figures of a run, in an order that does not depend on that of the tests; deliveries only if wrong."""
     subjects = []
-    for labels, known in sorted((sorted(subject), seen) for subject, seen in found.items()):
+    for labels, own in sorted((sorted(subject), of_it) for subject, of_it in by_subject.items()):
         figures = []
-        for seen in known:
-            if not math.isfinite(seen.value) or (metric_of(seen.metric).default_limit is not None and not seen.value):
+        for figure in own:
+            if not math.isfinite(figure.value) or (
+                metric_of(figure.metric).default_limit is not None and not figure.value
+            ):
                 continue
-            bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
-            between = (None, None) if seen.low == seen.high else (seen.low, seen.high)
+            bound = "" if figure.bound is Bound.BETWEEN else figure.bound.value  # its ends say that
+            between = (None, None) if figure.low == figure.high else (figure.low, figure.high)
             low, high = (end if end is not None and math.isfinite(end) else None for end in between)
-            ends = (low, high, bound, seen.detail, seen.of_class)
-            figures.append(HistoryFigure(seen.metric, seen.unit, seen.value, seen.at, *ends))
+            figures.append(
+                HistoryFigure(
+                    metric=figure.metric,
+                    unit=figure.unit,
+                    value=figure.value,
+                    at=figure.at,
+                    low=low,
+                    high=high,
+                    bound=bound,
+                    bound_reason=figure.detail,
+                    of_class=figure.of_class,
+                )
+            )
         if figures:
             subjects.append(SubjectFigures(dict(labels), tuple(figures)))
     return tuple(subjects)
@@ -191,15 +207,15 @@ def in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def machines(entries: Sequence[HistoryEntry]) -> list[MachinePeriod]:
-    known: list[MachinePeriod] = []
+    periods: list[MachinePeriod] = []
     for entry in in_order(entries):
-        own = next((each for each in known if not unlike(each.runs[0].fingerprint, entry.fingerprint)), None)
+        own = next((machine for machine in periods if not unlike(machine.runs[0].fingerprint, entry.fingerprint)), None)
         if own is not None:
             own.runs.append(entry)
         else:
-            differs = differences(known[-1].runs[0].fingerprint, entry.fingerprint) if known else ()
-            known.append(MachinePeriod(len(known) + 1, [entry], differs))
-    return known
+            differs = differences(periods[-1].runs[0].fingerprint, entry.fingerprint) if periods else ()
+            periods.append(MachinePeriod(len(periods) + 1, [entry], differs))
+    return periods
 
 
 def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
@@ -211,11 +227,21 @@ def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
                 collected.setdefault(key, []).append(SeriesPoint(entry, figure))
     # Short names leave out what all subjects have in common.
     shared = set.intersection(*(set(key[0]) for key in collected)) if collected else set()
-    found = []
+    several = []
     for (labels, metric, at, unit, number), points in collected.items():
         own = tuple(label for label in labels if label not in shared or label[0] in _NAMED)
-        found.append(FigureSeries(_name(own), _name(labels), metric, unit, at, number, tuple(points)))
-    return sorted(found, key=lambda each: (each.full_name, each.metric, each.at, each.machine))
+        several.append(
+            FigureSeries(
+                name=_name(own),
+                full_name=_name(labels),
+                metric=metric,
+                unit=unit,
+                at=at,
+                machine=number,
+                points=tuple(points),
+            )
+        )
+    return sorted(several, key=lambda series: (series.full_name, series.metric, series.at, series.machine))
 
 
 def _figures(entry: HistoryEntry) -> Iterator[tuple[tuple[tuple[str, str], ...], HistoryFigure]]:
@@ -329,8 +355,8 @@ def changes(
 
     ``better``: HIGHER, LOWER or None. ``smallest``: share below which two levels are the same.
     """
-    known = _acknowledged(series, steps, acknowledged)
-    found = []
+    acknowledgements = _acknowledged(series, steps, acknowledged)
+    meanings = []
     for step in steps:
         first = series.points[step.at].run
         direction = ChangeMeaning.BETTER if (step.ratio > 1) == (better == HIGHER) else ChangeMeaning.WORSE
@@ -340,8 +366,8 @@ def changes(
         now = steps[-1].after / step.before
         still_worse = now > 1 + smallest if better == LOWER else now < 1 - smallest
         recovered = direction is ChangeMeaning.WORSE and not still_worse
-        found.append(HistoryChange(step, first.run, first.when, direction, recovered, known.get(step.at)))
-    return tuple(found)
+        meanings.append(HistoryChange(step, first.run, first.when, direction, recovered, acknowledgements.get(step.at)))
+    return tuple(meanings)
 
 
 def _acknowledged(
@@ -349,12 +375,16 @@ def _acknowledged(
 ) -> dict[int, Acknowledgement]:
     """By the place of the step. An acknowledgement covers the nearest step only."""
     places = {point.run.run: place for place, point in enumerate(series.points)}
-    found = {}
-    for each in acknowledged:
-        if not series.is_about(each.test, each.metric) or each.at not in places or not steps:
+    by_step = {}
+    for acknowledgement in acknowledged:
+        if (
+            not series.is_about(acknowledgement.test, acknowledgement.metric)
+            or acknowledgement.at not in places
+            or not steps
+        ):
             continue
-        place = places[each.at]
-        nearest = min((step.at for step in steps), key=lambda at: abs(at - place))
+        place = places[acknowledgement.at]
+        nearest = min((step.at for step in steps), key=lambda step_at: abs(step_at - place))
         if abs(nearest - place) <= NEAR:
-            found[nearest] = each
-    return found
+            by_step[nearest] = acknowledgement
+    return by_step

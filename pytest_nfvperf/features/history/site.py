@@ -28,7 +28,6 @@ from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, machine
 from pytest_nfvperf.features.history.triage import TriageLine, triage
 from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.comparison import ComparedRun
 from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.session.slas import start_text
 
@@ -174,7 +173,14 @@ def _take_runs(site: Site, root: Path, history: History | None) -> None:
         _write_report(site, run, directory)
     measured = {run.run for run in site.runs}
     site.runs += [
-        SiteRun(entry.run, entry.when, entry.started_ns, entry.result, entry.testbed, entry.versions)
+        SiteRun(
+            run=entry.run,
+            when=entry.when,
+            started_ns=entry.started_ns,
+            result=entry.result,
+            testbed=entry.testbed,
+            versions=entry.versions,
+        )
         for entry in site.entries.values()
         if entry.run not in measured
     ]
@@ -234,16 +240,20 @@ def _write_report(site: Site, run: RunEvidence, directory: Path) -> None:
 
 def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neighbours: bool) -> None:
     """Write a page for each pair. Runs that cannot be compared are no problem of the site, unless somebody asked."""
-    from pytest_nfvperf.adapters.report.comparison import WORD_CLASSES  # noqa: PLC0415 - it takes long to load
+    from pytest_nfvperf.adapters.report.comparison import (  # noqa: PLC0415 - it takes long to load
+        WORD_CLASSES,
+        comparison_page,
+    )
+    from pytest_nfvperf.adapters.report.page_parts import PageCharts, environment  # noqa: PLC0415
 
     by_id = {run.run: run for run in site.runs}
     read: Callable[[Path], RunEvidence] = lru_cache(maxsize=2)(lambda path: read_run(path.resolve()))
     for first, second in pairs:
-        one, other = (by_id[each].directory for each in (first, second))
-        assert one is not None
-        assert other is not None
+        earlier, later = (by_id[run_id].directory for run_id in (first, second))
+        assert earlier is not None
+        assert later is not None
         try:
-            compared = compared_runs(read(one), read(other), margin)
+            compared = compared_runs(read(earlier), read(later), margin)
         except ConfigError as error:
             if neighbours:
                 by_id[second].compared = ("", [(error.message, "")])
@@ -251,28 +261,14 @@ def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neigh
                 site.problems.append(f"comparison of {first} and {second}: {error.message}")
             continue
         address = f"comparisons/{first}..{second}.html"
-        _write_comparison(site, compared, address, (first, second))
+        charts = PageCharts()
+        shown = comparison_page(compared, charts, "ratio of the later run to the earlier")
+        context = {"comparison": shown, "runs": (first, second), "charts": charts, "site": "../"}
+        write_file(site.out / address, environment().get_template("site_comparison.html").render(context))
         site.comparisons.append((address, f"{first} and {second}"))
         counts = [(f"{count} {word}", WORD_CLASSES[word]) for word, count in compared.counts.items()]
         if neighbours:
             by_id[second].compared = (address, counts)
-
-
-def _write_comparison(site: Site, compared: ComparedRun, address: str, runs: tuple[str, str]) -> None:
-    from pytest_nfvperf.adapters.report import page_parts  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page  # noqa: PLC0415
-
-    chart, drawing, charts = comparison_chart(compared), None, page_parts.PageCharts()
-    if chart is not None:
-        drawing = charts.add(chart, "comparison", "ratio of the later run to the earlier")
-    context: dict[str, Any] = {
-        "style": page_parts.style(),
-        "comparison": comparison_page(compared, drawing),
-        "runs": runs,
-    }
-    context |= {"charts": charts, "browser": page_parts, "site": "../"}
-    text = page_parts.environment().get_template("site_comparison.html").render(context)
-    write_file(site.out / address, text)
 
 
 # The pages of all runs.
@@ -296,7 +292,6 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) 
     from pytest_nfvperf.adapters.report.html import HEAD_STYLES  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.page_parts import (  # noqa: PLC0415
         environment,
-        style,
         unpacked_library,
     )
     from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
@@ -315,7 +310,6 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) 
         for run in reversed(site.runs)
     ]
     context = {
-        "style": style(),
         "mark": Markup(_MARK),  # noqa: S704 - our own text
         "rows": rows,
         "results": Counter(run.result for run in site.runs).most_common(),

@@ -85,18 +85,18 @@ def importance(metric: str) -> tuple[int, int]:
 
 def triage(entries: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[TriageLine]:
     """The newest first."""
-    found = []
+    lines = []
     for machine in machines(entries):
         places = {run.run: place for place, run in enumerate(machine.runs)}
-        own = [each for each in watched if each.series.machine == machine.number]
-        open_changes = [(each.series, change) for each in own for change in each.changes]
+        own = [of_series for of_series in watched if of_series.series.machine == machine.number]
+        open_changes = [(of_series.series, change) for of_series in own for change in of_series.changes]
         while open_changes:
             group = _of_one_cause(open_changes, places)
             grouped = {id(change) for _, change in group}
-            open_changes = [each for each in open_changes if id(each[1]) not in grouped]
-            found.append(_line(machine, places, group))
+            open_changes = [moved for moved in open_changes if id(moved[1]) not in grouped]
+            lines.append(_line(machine, places, group))
     order = {run.run: place for place, run in enumerate(in_order(entries))}
-    return sorted(found, key=lambda line: -order[line.first.run])
+    return sorted(lines, key=lambda line: -order[line.first.run])
 
 
 def _span(moved: _Moved, places: Mapping[str, int]) -> tuple[int, int]:
@@ -157,8 +157,8 @@ def _deviations(moved: _Moved, places: Mapping[str, int], candidates: range) -> 
 
 def _differences(before: HistoryEntry, after: HistoryEntry) -> tuple[tuple[str, str, str], ...]:
     then, now = ({**entry.versions, **_port_facts(entry)} for entry in (before, after))
-    found = [(name, then.get(name, "unknown"), now.get(name, "unknown")) for name in sorted({*then, *now})]
-    return tuple(each for each in found if each[1] != each[2])
+    facts = [(name, then.get(name, "unknown"), now.get(name, "unknown")) for name in sorted({*then, *now})]
+    return tuple(fact for fact in facts if fact[1] != fact[2])
 
 
 def _port_facts(entry: HistoryEntry) -> dict[str, str]:

@@ -95,7 +95,16 @@ def add_version(
         digest = checksum(files_of(binaries), Path(binaries.prefix or "/"))
         place = prefix if make is None else registry.place(name) / directory.name
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        version = CachedVersion(name, origin, str(place), binaries.version, binaries.dpdk_version, digest, now, options)
+        version = CachedVersion(
+            name=name,
+            origin=origin,
+            place=str(place),
+            version=binaries.version,
+            dpdk_version=binaries.dpdk_version,
+            checksum=digest,
+            added=now,
+            build=options,
+        )
         registry.keep(new, version)
     return version, True
 

@@ -81,9 +81,9 @@ class Registry:
         """ConfigError if there is none of this name: lists the existing ones, and says how to add one."""
         with suppress(FileNotFoundError):
             return _read(self.place(name) / VERSION_FILE)
-        known = ", ".join(each.name for each in self.all()) or "none"
+        kept = ", ".join(version.name for version in self.all()) or "none"
         raise ConfigError(
-            f"no version of Open vSwitch is kept as {name!r} (kept: {known}): `nfvperf ovs list` shows them, "
+            f"no version of Open vSwitch is kept as {name!r} (kept: {kept}): `nfvperf ovs list` shows them, "
             f"`nfvperf ovs add` adds one"
         )
 
@@ -234,13 +234,13 @@ def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
             "to compare"
         )
     registry = Registry()
-    known = {version.name: version for version in ovs.versions}
-    found = []
+    by_name = {version.name: version for version in ovs.versions}
+    of_sides = []
     for side in sides:
-        version = known.get(side.where) or resolve_version(NamedOvs(side.name, side.where), registry)
-        found.append(replace(version, name=side.name, settings=side.settings))
-    others = [version for name, version in known.items() if name not in {side.name for side in sides}]
-    return replace(ovs, versions=(*found, *others))
+        version = by_name.get(side.where) or resolve_version(NamedOvs(side.name, side.where), registry)
+        of_sides.append(replace(version, name=side.name, settings=side.settings))
+    others = [version for name, version in by_name.items() if name not in {side.name for side in sides}]
+    return replace(ovs, versions=(*of_sides, *others))
 
 
 def resolve_version(version: NamedOvs, registry: Registry) -> NamedOvs:
