@@ -95,7 +95,15 @@ def write_project(target: Path, ci: str = "github") -> str:
         ConfigError: a file exists already, or the directory cannot be written. Nothing was written in the first case.
     """
     testbed, missing = _testbed_of_this_machine()
-    lines = [_write(target, _files(testbed, ci))]
+    files = {
+        "conftest.py": CONFTEST,
+        "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n" if testbed else ""),
+        "suites/first/test_first.py": _SUITE,
+        "suites/first/sla.yaml": _SLA,
+        **_recipes("suites", ci),
+        ".gitignore": _IGNORED,
+    }
+    lines = [_write(target, {**files, _TESTBED: testbed} if testbed else files)]
     lines.append("The gate tests the OVS that its runner has installed. For a tree of OVS: init --for ovs-tree")
     if missing:
         lines += ["This machine cannot measure yet:", *(f"  {line}" for line in missing)]
@@ -155,18 +163,6 @@ def _testbed_of_this_machine() -> tuple[str, list[str]]:
         if check.needed and check.state is CheckState.MISSING
     ]
     return "" if missing else _HEAD + yaml_of_testbed(testbed), missing
-
-
-def _files(testbed: str, ci: str) -> Mapping[str, str]:
-    files = {
-        "conftest.py": CONFTEST,
-        "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n" if testbed else ""),
-        "suites/first/test_first.py": _SUITE,
-        "suites/first/sla.yaml": _SLA,
-        **_recipes("suites", ci),
-        ".gitignore": _IGNORED,
-    }
-    return {**files, _TESTBED: testbed} if testbed else files
 
 
 def _recipes(purpose: str, ci: str) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -166,7 +166,11 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     if sampled:
         parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
-        parts.append(_other_table(others, width))
+        result, metrics = (
+            TableColumn("result", folds=True),
+            metric_columns(o.outcome for o in others if not o.outcome.samples),
+        )
+        parts.append(_outcome_table(others, [result], lambda row: [other_result(row.outcome)], metrics, width))
     if any(row.outcome.classes for row in rows):
         parts.append(_class_table(rows, width))
     counted = dict.fromkeys(text for row in rows for text in row.outcome.dut_counted)
@@ -178,20 +182,28 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
 def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
     without = set() if any(row.outcome.line_rate_fps for row in rows) else {"of line"}
     without |= set() if any(plateau(row.outcome) for row in rows) else {"plateau"}
-    shown = [name for name in _SEARCHED if name not in without]
-    more = metric_columns(row.outcome for row in rows)
-    columns = [
-        *map(TableColumn, ("test", "topology", "frame")),
-        *map(_SEARCHED.__getitem__, shown),
-        *more.values(),
-        TableColumn("verdict"),
-    ]
+    columns = {name: column for name, column in _SEARCHED.items() if name not in without}
+
+    def cells(row: SummaryRow) -> list[str]:
+        return [text for name, text in _search_cells(row).items() if name in columns]
+
+    return _outcome_table(rows, columns.values(), cells, metric_columns(row.outcome for row in rows), width)
+
+
+def _outcome_table(
+    rows: Sequence[SummaryRow],
+    own: Iterable[TableColumn],
+    cells: Callable[[SummaryRow], list[str]],
+    metrics: Mapping[str, TableColumn],
+    width: int | None,
+) -> list[RenderableType]:
+    """A line for each outcome. ``own``: columns that ``cells`` fills; ``metrics``: further columns, by the metric."""
+    columns = [*map(TableColumn, ("test", "topology", "frame")), *own, *metrics.values(), TableColumn("verdict")]
     different = differing([row.outcome.label for row in rows])
-    cells: list[TableRow] = []
-    for row in rows:
-        own = [*map(_search_cells(row).__getitem__, shown), *_metric_cells(row.outcome, more)]
-        cells.append([*_subject(row, different), *own, _verdict(row)])
-    return table(columns, cells, width)
+    lines: list[TableRow] = [
+        [*_subject(row, different), *cells(row), *_metric_cells(row.outcome, metrics), _verdict(row)] for row in rows
+    ]
+    return table(columns, lines, width)
 
 
 def _search_cells(row: SummaryRow) -> dict[str, str]:
@@ -227,22 +239,6 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
         origin = latency_origin(engine for _, engine in measured)
         notes.append(f"Latency {origin}, at {', '.join(sorted({load for load, _ in measured}))}.")
     return notes
-
-
-def _other_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
-    more = metric_columns(row.outcome for row in rows if not row.outcome.samples)
-    columns = [
-        *map(TableColumn, ("test", "topology", "frame")),
-        TableColumn("result", folds=True),
-        *more.values(),
-        TableColumn("verdict"),
-    ]
-    different = differing([row.outcome.label for row in rows])
-    cells: list[TableRow] = [
-        [*_subject(row, different), other_result(row.outcome), *_metric_cells(row.outcome, more), _verdict(row)]
-        for row in rows
-    ]
-    return table(columns, cells, width)
 
 
 def _class_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
