@@ -166,10 +166,8 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     if sampled:
         parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
-        result, metrics = (
-            TableColumn("result", folds=True),
-            metric_columns(o.outcome for o in others if not o.outcome.samples),
-        )
+        result = TableColumn("result", folds=True)
+        metrics = metric_columns(row.outcome for row in others if not row.outcome.samples)
         parts.append(_outcome_table(others, [result], lambda row: [other_result(row.outcome)], metrics, width))
     if any(row.outcome.classes for row in rows):
         parts.append(_class_table(rows, width))

@@ -31,8 +31,8 @@ class History:
 
 
 @cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _adapters() -> dict[type, TypeAdapter[Any]]:
+    return {kind: TypeAdapter(kind) for kind in (HistoryEntry, Acknowledgement)}
 
 
 def read_history(directory: Path) -> History:
@@ -80,7 +80,7 @@ def _parsed(path: Path, kind: type) -> Any:
             f"schema {schema} is of a newer nfvperf, this one reads up to {SCHEMA}: update nfvperf", file=str(path)
         )
     try:
-        return _adapter(kind).validate_python(data)
+        return _adapters()[kind].validate_python(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -117,7 +117,7 @@ def add_acknowledgement(directory: Path, acknowledged: Acknowledgement) -> Path:
 
 def _text(value: HistoryEntry | Acknowledgement) -> str:
     """One line a field, and always the same text for the same value: git shows and merges it."""
-    data = {"schema": SCHEMA, **_adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)}
+    data = {"schema": SCHEMA, **_adapters()[type(value)].dump_python(value, mode="json", exclude_defaults=True)}
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -91,22 +91,25 @@ def add_version(
         )
     with registry.making(name) as new:
         directory, options = (prefix, ()) if make is None else make(new)
-        binaries = locate(str(directory))
-        digest = checksum(files_of(binaries), Path(binaries.prefix or "/"))
         place = prefix if make is None else registry.place(name) / directory.name
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        version = CachedVersion(
-            name=name,
-            origin=origin,
-            place=str(place),
-            version=binaries.version,
-            dpdk_version=binaries.dpdk_version,
-            checksum=digest,
-            added=now,
-            build=options,
-        )
+        version = _version_in(directory, name, origin, place, options)
         registry.keep(new, version)
     return version, True
+
+
+def _version_in(directory: Path, name: str, origin: str, place: Path, options: Build) -> CachedVersion:
+    """Describe what a directory has; ``place``: where it will be. ConfigError if it has no Open vSwitch."""
+    binaries = locate(str(directory))
+    return CachedVersion(
+        name=name,
+        origin=origin,
+        place=str(place),
+        version=binaries.version,
+        dpdk_version=binaries.dpdk_version,
+        checksum=checksum(files_of(binaries), Path(binaries.prefix or "/")),
+        added=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        build=options,
+    )
 
 
 def _unpack_release(release: str, mirror: str | None, destination: Path) -> tuple[Path, Build]:
