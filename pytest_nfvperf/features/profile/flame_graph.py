@@ -40,10 +40,6 @@ class _Node:
     before: float = 0.0
     above: dict[str, _Node] = field(default_factory=dict)
 
-    @property
-    def growth(self) -> float:
-        return self.samples - self.before
-
     def depth(self, width: float) -> int:
         """Rows that are drawn if this box has this width."""
         if width < _NARROWEST:
@@ -52,26 +48,19 @@ class _Node:
         return 1 + max(above, default=0)
 
 
-@dataclass(frozen=True)
-class _Style:
-    """How to draw a box: the ``tooltip`` after its name, and the ``figure`` in it.
-
-    ``total``: samples of the whole profile, to colour a box by its growth; None: coloured by its name.
-    """
-
-    tooltip: Callable[[_Node], str]
-    figure: Callable[[_Node], str]
-    total: int | None = None
+_Look = Callable[[str, _Node], tuple[str, str, str]]
+"""Of a function's box: its colour, the tooltip after its name, and the figure in it."""
 
 
 def flame_graph(profile: CpuProfile, title: str) -> str:
     """The SVG; its heading has the number of samples, which may be 0."""
     total = max(1, profile.samples)
-    style = _Style(
-        lambda node: f"{node.samples / total:.1%}, {node.samples} samples",
-        lambda node: f"{node.samples / total:.0%}",
-    )
-    return _drawn(_tree(profile.folded), f"{title}: {profile.samples} samples of {profile.event}", style)
+
+    def look(name: str, node: _Node) -> tuple[str, str, str]:
+        share = node.samples / total
+        return _colour(name), f"{share:.1%}, {node.samples} samples", f"{share:.0%}"
+
+    return _drawn(_tree(profile.folded), f"{title}: {profile.samples} samples of {profile.event}", look)
 
 
 def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) -> str:
@@ -81,23 +70,24 @@ def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) 
     """
     root, total = _tree(after.folded), max(1, after.samples)
     _note_before(root, before.folded, total / max(1, before.samples))
-    style = _Style(
-        lambda node: f"{node.samples / total:.1%}, was {node.before / total:.1%}, {_signed(node.growth / total)}",
-        lambda node: _signed(node.growth / total),
-        total,
-    )
+
+    def look(_: str, node: _Node) -> tuple[str, str, str]:
+        share = (node.samples - node.before) / total
+        grew = f"{round(share, 3) + 0.0:+.1%}"  # never -0.0%
+        return _red_or_blue(share), f"{node.samples / total:.1%}, was {node.before / total:.1%}, {grew}", grew
+
     heading = f"{title}: {after.samples} samples of {after.event}, before {before.samples}; red: more than before"
-    return _drawn(root, f"{heading}, blue: less; what is gone has no box", style)
+    return _drawn(root, f"{heading}, blue: less; what is gone has no box", look)
 
 
-def _drawn(root: _Node, heading: str, style: _Style) -> str:
+def _drawn(root: _Node, heading: str, look: _Look) -> str:
     width = _WIDTH - 2 * _MARGIN
     height = (root.depth(width) + 3) * _ROW + 2 * _MARGIN
-    boxes = _boxes(root, _ALL, _MARGIN, width, height - _MARGIN - _ROW, style)
+    boxes = _boxes(root, _ALL, _MARGIN, width, height - _MARGIN - _ROW, look)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" font-family="monospace"'
     lines = [
-        f'<text x="{_MARGIN}" y="{(number + 1) * _ROW}"{look}>{escape(text)}</text>'
-        for number, (text, look) in enumerate([(heading, ' font-weight="bold"'), (_HOW_TO_READ, ' fill="#555"')])
+        f'<text x="{_MARGIN}" y="{(number + 1) * _ROW}"{weight}>{escape(text)}</text>'
+        for number, (text, weight) in enumerate([(heading, ' font-weight="bold"'), (_HOW_TO_READ, ' fill="#555"')])
     ]
     sheet = '<rect width="100%" height="100%" fill="#fff"/>'
     return "\n".join([f'{head} font-size="11">', sheet, *lines, *boxes, "</svg>", ""])
@@ -125,25 +115,24 @@ def _note_before(root: _Node, folded: Folded, scale: float) -> None:
                 node.before += count * scale
 
 
-def _boxes(node: _Node, name: str, x: float, width: float, y: float, style: _Style) -> Iterator[str]:
+def _boxes(node: _Node, name: str, x: float, width: float, y: float, look: _Look) -> Iterator[str]:
     """Boxes of a function and all above it, except those too narrow to be seen."""
     if width < _NARROWEST:
         return
-    colour = _colour(name) if style.total is None else _red_or_blue(node.growth / style.total)
+    colour, tooltip, figure = look(name, node)
     fill = f'fill="{colour}" {_EDGE}'
     box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 1}" {fill}/>'
-    tooltip = escape(f"{name}: {style.tooltip(node)}")
-    yield f"<g><title>{tooltip}</title>{box}{_label(name, node, x, width, y, style)}</g>"
+    yield f"<g><title>{escape(f'{name}: {tooltip}')}</title>{box}{_label(name, figure, x, width, y)}</g>"
     for called, child in sorted(node.above.items()):
         share = width * child.samples / node.samples
-        yield from _boxes(child, called, x, share, y - _ROW, style)
+        yield from _boxes(child, called, x, share, y - _ROW, look)
         x += share
 
 
-def _label(name: str, node: _Node, x: float, width: float, y: float, style: _Style) -> str:
+def _label(name: str, figure: str, x: float, width: float, y: float) -> str:
     """The longest text that fits: name and figure, the name, its beginning, or nothing."""
     fits = int(width / _LETTER) - 1
-    whole = [text for text in (f"{name} {style.figure(node)}", name) if len(text) <= fits]
+    whole = [text for text in (f"{name} {figure}", name) if len(text) <= fits]
     shown = whole[0] if whole else f"{name[: fits - 1]}…" if fits > 3 else ""
     return f'<text x="{x + 3:.1f}" y="{y + 12}">{escape(shown)}</text>' if shown else ""
 
@@ -151,10 +140,6 @@ def _label(name: str, node: _Node, x: float, width: float, y: float, style: _Sty
 def _colour(name: str) -> str:
     number = zlib.crc32(name.encode())
     return f"hsl({number % 50} 85% {65 + number // 50 % 12}%)"
-
-
-def _signed(share: float) -> str:
-    return f"{round(share, 3) + 0.0:+.1%}"  # never -0.0%
 
 
 def _red_or_blue(share: float) -> str:
