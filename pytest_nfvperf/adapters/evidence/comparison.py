@@ -82,9 +82,9 @@ def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | N
     )
 
 
-def write_comparison(compare_metric: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
+def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
     path = directory / name
-    write_whole(path, json.dumps(document(compare_metric), indent=2, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n")
     return path
 
 
