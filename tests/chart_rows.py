@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -36,3 +40,10 @@ def axis(chart: Chart, name: str, panel: int = 0) -> dict[str, Any]:
     """Of the group in front."""
     axis: dict[str, Any] = chart[panel]["layer"][-1]["encoding"][name]
     return axis
+
+
+def charts_in(page: str) -> list[list[dict[str, Any]]]:
+    """The panels of each chart of a page, by the number that its element has."""
+    (packed,) = re.findall(r'<script type="text/plain" id="charts">(.*?)</script>', page)
+    charts: list[list[dict[str, Any]]] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return charts

@@ -104,7 +104,7 @@ def test_pause_frames_slow_nothing(runs: tuple[dict[str, Ended], ...]) -> None:
     for outcome in end.outcomes:
         data, pause = outcome.classes
         assert (data.name, data.sends, pause.name, pause.sends) == ("data", "forward", "pause", "reverse")
-        assert [loss.least_lost for loss in data.losses] == [0]
+        assert [loss.lost_frames for loss in data.losses] == [0]
 
 
 def test_what_a_nic_lacks_is_the_reason_of_a_skip(runs: tuple[dict[str, Ended], ...]) -> None:

@@ -57,7 +57,7 @@ class Inner:
 @pytest.fixture(scope="module")
 def inner(newer_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inner]:
     """Every case, as it ended in the guest: one boot."""
-    ovs = add_version(f"debian:{RELEASE}", Registry()).version
+    ovs, _ = add_version(f"debian:{RELEASE}", Registry())
     machine = GuestMachine(memory_mib=3072, modules=MODULES, hugepages_mib=1024, autoload=False)
     shared = tmp_path_factory.mktemp("guest")
     (shared / "kernel.yaml").write_text(TESTBED)

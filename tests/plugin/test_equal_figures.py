@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 from html import unescape
 
-from chart_rows import legend, values
+from chart_rows import charts_in, legend, values
 from test_studies import SIMULATED
 from user_project import CONFTEST, make_project
 
@@ -138,8 +135,7 @@ def compare_searches(page: str, terminal: str, junit) -> None:
         assert digits(int(of_it["nfvperf.pdr.load_fps"]) / 1e6) == cells[6]
         assert [format_ns(int(of_it[f"nfvperf.latency.{name}_ns"])) for name in ("p50", "p99")] == cells[8:10]
 
-    (packed,) = re.findall(r'<script type="text/plain" id="charts">(.*?)</script>', page)
-    drawn = json.loads(gzip.decompress(base64.b64decode(packed)))
+    drawn = charts_in(page)
     charts = [drawn[int(number)] for number in re.findall(r'data-chart="(\d+)"', section(page, "suite-1"))]
     chart = next(chart for chart in charts if chart[0]["title"] == "Frames per second")
     for panel, columns in enumerate(((4, 6), (5, 7))):

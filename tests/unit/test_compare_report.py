@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from chart_rows import charts_in
 
 from pytest_nfvperf.adapters.evidence.comparison import compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
@@ -133,7 +134,7 @@ def test_the_page_has_the_chart_the_table_and_what_differs(run, tmp_path):
     text = render_report(run, tmp_path).read_text()
 
     assert '<section id="comparison">' in text
-    assert "Ratio to old, with its interval" in text
+    assert charts_in(text)[0][0]["title"] == "Ratio to old, with its interval"
     assert '<span class="badge fail">slower</span>' in text
     assert "What differs between the sides" in text
     assert "not compared: a soak cannot alternate between sides" in text

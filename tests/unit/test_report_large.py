@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from chart_rows import charts_in
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.report.datasheet import render_datasheet
@@ -140,11 +141,12 @@ def test_a_comparison_shows_first_what_changed(tmp_path: Path) -> None:
         sample.add(TestEndData("failed" if slow else "passed", 1.0))
     sample.end()
     run = read_run(write_sample(tmp_path, sample.records))
-    section = render_report(run, tmp_path).read_text().partition('<section id="comparison">')[2]
+    page = render_report(run, tmp_path).read_text()
+    section = page.partition('<section id="comparison">')[2]
     assert "<summary>10 more tests; those that changed come first</summary>" in section
     words = re.findall(r'<td class="verdict"><span class="badge \w+">(\w+)</span>', section.partition("</section>")[0])
     assert words == ["slower"] * 5 + ["same"] * 45
-    assert "Ratio to old, with its interval: the 40 of 50 that differ most" in section
+    assert charts_in(page)[0][0]["title"] == "Ratio to old, with its interval: the 40 of 50 that differ most"
     table = run_table(run, conclude(run), most=25)
     assert (len(re.findall(" slower$", table, re.MULTILINE)), len(re.findall(" same$", table, re.MULTILINE))) == (5, 20)
     assert f"The table has 25 of 50 rows, of tests that changed first. All: nfvperf show {run.path}" in table
