@@ -26,7 +26,7 @@ from benchmarks.rack import rack
 from benchmarks.report_size import report_size
 from benchmarks.rings import rings
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
-from benchmarks.searches import gate_beside_quick, quick_repeats, repeats_beside_work
+from benchmarks.searches import gate_against_quick, quick_repeats, repeats_under_load
 from benchmarks.slower_bisections import slower_bisections
 from benchmarks.soak import soak_sampling
 from benchmarks.table import Figure, show
@@ -34,7 +34,7 @@ from benchmarks.testbench import Bench, bench
 from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
 from benchmarks.whole_runs import whole_runs
 
-APART: dict[str, Callable[[], list[Figure]]] = {
+WITHOUT_RIG: dict[str, Callable[[], list[Figure]]] = {
     "plugin-start": plugin_start,
     "report-size": report_size,
     "frame-costs": frame_costs,
@@ -64,13 +64,13 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "against-testpmd": against_testpmd,
     "rings": rings,
     "quick-repeats": quick_repeats,
-    "repeats-beside-work": repeats_beside_work,
+    "repeats-beside-work": repeats_under_load,
     "patch-chain-flat": patch_chain_flat,
     "overlay-cost": overlay_cost,
     "soak-sampling": soak_sampling,
     "faults": injected_faults,
     "causes-of-noise": causes_of_noise,
-    "gate": gate_beside_quick,
+    "gate": gate_against_quick,
     "same-against-same": same_against_same,
     "handicaps-5": handicaps_of_five_percent,
     "handicaps-2": handicaps_of_two_percent,
@@ -93,7 +93,7 @@ ASKED_FOR = {
 
 def main(names: list[str]) -> int:
     """Run benchmarks and show the figures."""
-    known = [*APART, *ON_THE_RIG]
+    known = [*WITHOUT_RIG, *ON_THE_RIG]
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"no benchmark {unknown[0]!r}; there are: {', '.join(known)}", file=sys.stderr)
@@ -103,9 +103,9 @@ def main(names: list[str]) -> int:
     figures: list[Figure] = []
     try:
         for name in chosen:
-            if name in APART:
+            if name in WITHOUT_RIG:
                 print(f"{name} ...", flush=True)
-                figures += APART[name]()
+                figures += WITHOUT_RIG[name]()
         on_the_rig = [name for name in chosen if name in ON_THE_RIG]
         with bench(results) if on_the_rig else nullcontext() as made:
             for name in on_the_rig:

@@ -26,9 +26,9 @@ def dearer_bisections() -> list[Figure]:
     """Bisections that named the right version, how many versions they measured, and how long they took."""
     # The guest sees it; whether it sees a /tmp of its own file system was not tried.
     with TemporaryDirectory(dir="/var/tmp") as name, ThreadPoolExecutor(_AT_A_TIME) as pool:
-        place = Path(name)
-        lines = script(compiled(place), _ADDITIONS)
-        ended = list(pool.map(_bisected, rows(place, locate(), lines)))
+        directory = Path(name)
+        lines = script(compiled(directory), _ADDITIONS)
+        ended = list(pool.map(_bisected, rows(directory, locate(), lines)))
     seen = ended[0].costs or "the first did not say what it costs"
     planted = f"{3 * _ADDITIONS} instructions a frame ({seen}), seed {SEED}"
     return figures(ended, "instructions, a hundredth dearer", planted)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from threading import Timer
 
-from benchmarks.beside import COPY, SPIN, runs
+from benchmarks.competing_load import COPY, SPIN, runs
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator

@@ -111,7 +111,7 @@ def _pacing_error(result: TrialResult) -> float | None:
 
     A window in which the generator was away for 0.1 ms or more is none: it knows when, and skips what came due.
     """
-    windows, ways = result.windows, len(result.counts)
+    windows, number_of_directions = result.windows, len(result.counts)
     if windows is None:
         return None
     seconds = result.spec.duration_s
@@ -119,9 +119,9 @@ def _pacing_error(result: TrialResult) -> float | None:
     alone = [
         fps
         for at, (fps, state) in enumerate(zip(windows.rates(offered, seconds), windows.states(seconds), strict=True))
-        if state is WindowState.ALONE and not any(thread.absent_ns[at] for thread in windows.threads)
+        if state is WindowState.UNDISTURBED and not any(thread.absent_ns[at] for thread in windows.threads)
     ]
-    return abs(mean(alone) / (result.spec.load_fps * ways) - 1) if alone else None
+    return abs(mean(alone) / (result.spec.load_fps * number_of_directions) - 1) if alone else None
 
 
 def against_testpmd(made: Bench) -> list[Figure]:

@@ -71,24 +71,24 @@ def killed_bisections() -> list[Figure]:
 
 def _ended(installed: OvsBinaries, chances: random.Random) -> _Ended:
     with TemporaryDirectory() as name:
-        place = Path(name)
-        versions = row(place, installed, chances.randrange(1, VERSIONS), f"ulimit -t {_CPU_S}\n")
-        _write_project(place)
+        directory = Path(name)
+        versions = row(directory, installed, chances.randrange(1, VERSIONS), f"ulimit -t {_CPU_S}\n")
+        _write_project(directory)
         command = versions.bisect("--by", "outcomes", "--log", "log", "--", "mine")
-        log = place / "log" / LOG
-        kills = [_killed_after(command, place, log, chances.uniform(1.0, _LONGEST_S)) for _ in range(_KILLS)]
+        log = directory / "log" / LOG
+        kills = [_killed_after(command, directory, log, chances.uniform(1.0, _LONGEST_S)) for _ in range(_KILLS)]
         seen = [lines for lines in kills if lines is not None]
-        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
         right, last = versions.named_by(done), last_line(done.stdout + done.stderr)
         in_the_end = _whole_lines(log)
         print(f"  {versions.culprit}, killed {how_many(len(seen), 'time')}: {'found' if right else last}", flush=True)
         return _Ended(len(seen), all(in_the_end.startswith(lines) for lines in seen), right, last)
 
 
-def _killed_after(command: Sequence[str], place: Path, log: Path, moment_s: float) -> bytes | None:
+def _killed_after(command: Sequence[str], directory: Path, log: Path, moment_s: float) -> bytes | None:
     """The whole lines of the log when it was killed; None where the bisection had ended by itself."""
-    with (place / "output").open("a") as output:
-        running = subprocess.Popen(command, cwd=place, stdout=output, stderr=output)
+    with (directory / "output").open("a") as output:
+        running = subprocess.Popen(command, cwd=directory, stdout=output, stderr=output)
     with suppress(subprocess.TimeoutExpired):
         running.wait(moment_s)
         return None
@@ -102,8 +102,8 @@ def _whole_lines(log: Path) -> bytes:
     return written[: written.rfind(b"\n") + 1]
 
 
-def _write_project(place: Path) -> None:
-    (place / "conftest.py").write_text(_CONFTEST)
-    (place / "mine").mkdir()
-    (place / "mine" / "sla.yaml").write_text(_SLA)
-    (place / "mine" / "test_mine.py").write_text(_SUITE)
+def _write_project(directory: Path) -> None:
+    (directory / "conftest.py").write_text(_CONFTEST)
+    (directory / "mine").mkdir()
+    (directory / "mine" / "sla.yaml").write_text(_SLA)
+    (directory / "mine" / "test_mine.py").write_text(_SUITE)

@@ -16,7 +16,7 @@ from benchmarks.table import Figure
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.display import how_many
-from pytest_nfvperf.model.evidence.conclusion import Fate
+from pytest_nfvperf.model.evidence.conclusion import TestResult
 
 _RUNS, _TESTS, _WORKERS = 20, 24, 2
 _SEED = 2544
@@ -85,9 +85,9 @@ def lost_workers() -> list[Figure]:
 def _ended(moment_s: float, worker: int) -> _Ended:
     """One run, of which this worker is killed so many seconds after it began."""
     with TemporaryDirectory() as name:
-        place = Path(name)
-        _write(place)
-        beds = [f"--nfv-testbed={place}/bed-{number}.yaml" for number in range(_WORKERS)]
+        directory = Path(name)
+        _write(directory)
+        beds = [f"--nfv-testbed={directory}/bed-{number}.yaml" for number in range(_WORKERS)]
         command = [
             sys.executable,
             "-m",
@@ -100,9 +100,9 @@ def _ended(moment_s: float, worker: int) -> _Ended:
             "--nfv-report=none",
             *beds,
         ]
-        with (place / "output").open("w") as output:
-            running = subprocess.Popen(command, cwd=place, stdout=output, stderr=output)
-        pid = place / f"gw{worker}.pid"
+        with (directory / "output").open("w") as output:
+            running = subprocess.Popen(command, cwd=directory, stdout=output, stderr=output)
+        pid = directory / f"gw{worker}.pid"
         wait_until(lambda: pid.exists() and pid.read_text(), f"worker {worker}", 60.0)
         try:
             running.wait(moment_s)
@@ -111,9 +111,9 @@ def _ended(moment_s: float, worker: int) -> _Ended:
         else:
             killed = False
         running.wait()
-        last = (place / "output").read_text().strip().splitlines()[-1]
+        last = (directory / "output").read_text().strip().splitlines()[-1]
         print(f"  {'killed' if killed else 'ended'} after {moment_s:.1f} s: {last}", flush=True)
-        return _looked_at(place, killed)
+        return _looked_at(directory, killed)
 
 
 def _kill(pid: int) -> bool:
@@ -124,20 +124,20 @@ def _kill(pid: int) -> bool:
     return False
 
 
-def _looked_at(place: Path, killed: bool) -> _Ended:
-    run = read_run((place / "reports" / "latest").resolve())
-    told = place / "finished"
+def _looked_at(directory: Path, killed: bool) -> _Ended:
+    run = read_run((directory / "reports" / "latest").resolve())
+    told = directory / "finished"
     finished = told.read_text().split() if told.exists() else []
     written = "".join(file.read_text() for file in run.path.glob("evidence-*.jsonl"))
     kept = sum(f'"id":"{trial}"' in written for trial in finished)
-    judged = sum(test.fate is Fate.PASSED for test in conclude(run).tests)
+    judged = sum(test.result is TestResult.PASSED for test in conclude(run).tests)
     return _Ended(killed, len(finished), kept, judged)
 
 
-def _write(place: Path) -> None:
-    (place / "conftest.py").write_text(_CONFTEST)
-    (place / "mine").mkdir()
-    (place / "mine" / "sla.yaml").write_text(_SLA)
-    (place / "mine" / "test_mine.py").write_text(_SUITE.format(tests=_TESTS))
+def _write(directory: Path) -> None:
+    (directory / "conftest.py").write_text(_CONFTEST)
+    (directory / "mine").mkdir()
+    (directory / "mine" / "sla.yaml").write_text(_SLA)
+    (directory / "mine" / "test_mine.py").write_text(_SUITE.format(tests=_TESTS))
     for number in range(_WORKERS):
-        (place / f"bed-{number}.yaml").write_text(_TESTBED.format(number=number))
+        (directory / f"bed-{number}.yaml").write_text(_TESTBED.format(number=number))

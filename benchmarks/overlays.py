@@ -26,7 +26,7 @@ def overlay_cost(made: Bench) -> list[Figure]:
     """Forwarding rate at 64 B through VXLAN as a ratio to none, and how long that takes."""
     began = time.monotonic()
     profile = replace(QUICK, comparison_budget_s=_MOST_S - _LAST_BLOCK_S)
-    study = made.study(profile, lambda outcome: _near(outcome.relative("forwarding_rate")))
+    study = made.study(profile, lambda outcome: _is_close_to_one(outcome.relative("forwarding_rate")))
     subjects = [Subject(name, vm_to_vm(name)) for name in ("none", "vxlan")]
     none, vxlan = study.forwarding_rate("overlay", subjects, Traffic(frame_size=64, bidirectional=False))
     seconds = time.monotonic() - began
@@ -36,12 +36,12 @@ def overlay_cost(made: Bench) -> list[Figure]:
         return [Figure(_WHAT, "not measured", _TARGET, reached=False, detail=why)]
     detail = f"interval {interval_text(ratio)}; none {format_fps(rate.median)}"
     return [
-        Figure(_WHAT, ratio_text(ratio), _TARGET, _near(ratio), detail),
+        Figure(_WHAT, ratio_text(ratio), _TARGET, _is_close_to_one(ratio), detail),
         Figure("the time it takes", f"{seconds:.0f} s", "<= 60 s", seconds <= _MOST_S),
     ]
 
 
-def _near(ratio: Relative | None) -> bool:
+def _is_close_to_one(ratio: Relative | None) -> bool:
     """Whether the interval is narrow enough."""
     if ratio is None or ratio.high is None:
         return False

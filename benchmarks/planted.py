@@ -36,10 +36,10 @@ class Ended:
     costs: str
 
 
-def rows(place: Path, installed: OvsBinaries, lines: str) -> list[Row]:
+def rows(directory: Path, installed: OvsBinaries, lines: str) -> list[Row]:
     """One a bisection, in this directory; from a version on that is drawn by lot each runs these lines first."""
     chances = random.Random(SEED)  # noqa: S311 - versions, no secret
-    return [row(place / f"{at:02}", installed, chances.randrange(1, VERSIONS), lines) for at in range(BISECTIONS)]
+    return [row(directory / f"{at:02}", installed, chances.randrange(1, VERSIONS), lines) for at in range(BISECTIONS)]
 
 
 def bisected(versions: Row, *arguments: str) -> Ended:
@@ -97,9 +97,9 @@ def script(library: Path, additions: int) -> str:
     return f"export LD_PRELOAD={library} NFVPERF_ADDITIONS={additions}\n"
 
 
-def compiled(place: Path) -> Path:
+def compiled(directory: Path) -> Path:
     """The library, in this directory."""
-    made = place / "slower_vhost.so"
+    made = directory / "slower_vhost.so"
     source = Path(__file__).with_name("slower_vhost.c")
     options = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]
     run(["cc", *options, "-o", str(made), str(source), "-ldl"], deadline_s=_COMPILED_S)

@@ -45,21 +45,21 @@ class Row:
         return ended.returncode == 0 and f"{self.culprit} brought it in" in told and "Confirmed." in told
 
 
-def row(place: Path, installed: OvsBinaries, guilty: int, script: str) -> Row:
+def row(directory: Path, installed: OvsBinaries, guilty: int, script: str) -> Row:
     """Prefixes v00 to v16 in a directory; those from number ``guilty`` on run the lines of ``script`` first."""
-    made = [prefix(place / f"v{at:02}", installed, script if at >= guilty else "") for at in range(VERSIONS)]
+    made = [prefix(directory / f"v{at:02}", installed, script if at >= guilty else "") for at in range(VERSIONS)]
     return Row(tuple(made), guilty)
 
 
 def prefix(directory: Path, installed: OvsBinaries, script: str) -> Path:
     """A prefix whose programs are the installed ones; its ovs-vswitchd runs the lines of ``script`` first."""
-    places = {
+    wrappers = {
         "sbin/ovsdb-server": installed.ovsdb_server,
         "bin/ovsdb-tool": installed.ovsdb_tool,
         "bin/ovs-ofctl": installed.ofctl,
         "share/openvswitch/vswitch.ovsschema": installed.schema,
     }
-    for name, program in places.items():
+    for name, program in wrappers.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).symlink_to(program)
     vswitchd = directory / "sbin/ovs-vswitchd"

@@ -56,10 +56,10 @@ class _Controller:
 def rack() -> list[Figure]:
     """Its controller's CPU and memory, how fast evidence is written, and what the report of all takes."""
     with TemporaryDirectory() as name:
-        place = Path(name)
-        command = _project(place)
-        controller = _watched(command, place)
-        folder = (place / "reports" / "latest").resolve()
+        directory = Path(name)
+        command = _project(directory)
+        controller = _watched(command, directory)
+        folder = (directory / "reports" / "latest").resolve()
         trials = sum(_count(file, b'"kind":"trial"') for file in folder.glob("evidence-gw*.jsonl"))
         size = sum(file.stat().st_size for file in folder.glob("evidence-*.jsonl"))
         began = time.monotonic()
@@ -89,22 +89,22 @@ def _figures(controller: _Controller, trials: int, size: int, report_s: float) -
     ]
 
 
-def _project(place: Path) -> list[str]:
-    (place / "rack").mkdir()
-    (place / "conftest.py").write_text(_CONFTEST)
-    (place / "rack" / "test_rack.py").write_text(_SUITE.format(tests=_TESTS, searches=_SEARCHES))
+def _project(directory: Path) -> list[str]:
+    (directory / "rack").mkdir()
+    (directory / "conftest.py").write_text(_CONFTEST)
+    (directory / "rack" / "test_rack.py").write_text(_SUITE.format(tests=_TESTS, searches=_SEARCHES))
     given = []
     for number in range(_TESTBEDS):
-        (place / f"{number}.yaml").write_text(_TESTBED.format(number=number))
+        (directory / f"{number}.yaml").write_text(_TESTBED.format(number=number))
         given += ["--nfv-testbed", f"{number}.yaml"]
     options = ["-q", "-p", "no:cacheprovider", "--nfv-report", "none", "-n", str(_TESTBEDS)]
     return [sys.executable, "-m", "pytest", "rack", *options, *given]
 
 
-def _watched(command: list[str], place: Path) -> _Controller:
+def _watched(command: list[str], directory: Path) -> _Controller:
     """Run it, and look at its first process until it ends."""
     seen, began = _Controller(), time.monotonic()
-    with (place / "output").open("w") as output, subprocess.Popen(command, cwd=place, stdout=output) as pytest:
+    with (directory / "output").open("w") as output, subprocess.Popen(command, cwd=directory, stdout=output) as pytest:
         process = psutil.Process(pytest.pid)
         process.cpu_affinity([])  # the bench keeps itself off the CPUs that it measures on; its run may have them all
         while pytest.poll() is None:
@@ -115,7 +115,7 @@ def _watched(command: list[str], place: Path) -> _Controller:
             time.sleep(_INTERVAL_S)
         seen.whole_s = time.monotonic() - began
     if pytest.returncode != 0:
-        raise TestbedError(f"pytest ended with {pytest.returncode}: {(place / 'output').read_text()[-2000:]}")
+        raise TestbedError(f"pytest ended with {pytest.returncode}: {(directory / 'output').read_text()[-2000:]}")
     return seen
 
 

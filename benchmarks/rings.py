@@ -39,7 +39,7 @@ def rings(made: Bench) -> list[Figure]:
         Figure("64 B, a pair on rings of its own", f"{own_ns:.1f} ns", f"<= {_MOST_NS:.0f} ns", own_ns <= _MOST_NS),
         Figure("64 B, a pair by DPDK's virtio-user", f"{dpdk_ns:.1f} ns"),
         Figure("own rings against DPDK's", f"{ratio:.2f} x", f">= {_LEAST_RATIO} x", ratio >= _LEAST_RATIO, detail),
-        *_beside_ovs(made),
+        *_with_ovs_running(made),
     ]
 
 
@@ -68,7 +68,7 @@ def _window_rates(generator: EmbeddedGenerator) -> list[float]:
     return [rate for trial in trials if trial.windows for rate in trial.windows.received_fps(_TRIAL_S)]
 
 
-def _beside_ovs(made: Bench) -> list[Figure]:
+def _with_ovs_running(made: Bench) -> list[Figure]:
     """How busy the generator is where OVS is the limit."""
     live: LiveTopology = made.rig.live(phy2phy(), 5)
     live.learn(Traffic())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from benchmarks.beside import THIRD, runs
+from benchmarks.competing_load import THIRD, runs
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.model import figure
@@ -24,20 +24,20 @@ def quick_repeats(made: Bench) -> list[Figure]:
     return _repeated(made, "", 1)
 
 
-def repeats_beside_work(made: Bench) -> list[Figure]:
+def repeats_under_load(made: Bench) -> list[Figure]:
     """The same beside a process that computes for a third of the time on the housekeeping CPU."""
     with runs(THIRD, made.backend.testbed.cpus.housekeeping[0]):
         return _repeated(made, ", beside a process that takes a third of the CPU", 2)
 
 
-def _repeated(made: Bench, beside: str, slack: int) -> list[Figure]:
+def _repeated(made: Bench, condition: str, slack: int) -> list[Figure]:
     """``slack``: how often the spread may be that of a quiet machine."""
     taken = [_search(made, QUICK) for _ in range(_REPEATS)]
     longest = max(seconds for _, seconds in taken)
-    found = [Figure(f"NDR + PDR at 64 B, longest{beside}", format_seconds(longest), "<= 60 s", longest <= 60)]
+    found = [Figure(f"NDR + PDR at 64 B, longest{condition}", format_seconds(longest), "<= 60 s", longest <= 60)]
     for metric, most in (("ndr", 0.08), ("pdr", 0.05), ("forwarding_rate", 0.02)):
         seen = [each for outcome, _ in taken if (each := outcome.figure(metric, "pps")) is not None]
-        found.append(_spread(f"{metric}: (max - min) / median of {_REPEATS}{beside}", seen, most * slack))
+        found.append(_spread(f"{metric}: (max - min) / median of {_REPEATS}{condition}", seen, most * slack))
     return found
 
 
@@ -51,7 +51,7 @@ def _spread(what: str, seen: Sequence[figure.Figure], most: float) -> Figure:
     return Figure(what, f"{spread:.1%}", f"<= {most:.0%}", spread <= most, shown)
 
 
-def gate_beside_quick(made: Bench) -> list[Figure]:
+def gate_against_quick(made: Bench) -> list[Figure]:
     """The gate profile's figures beside the quick one's."""
     figures = []
     for profile in (QUICK, GATE):

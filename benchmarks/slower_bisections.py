@@ -28,23 +28,23 @@ def slower_bisections() -> list[Figure]:
     """Bisections that named the right version, how many versions they measured, and how long they took."""
     installed = locate()
     with TemporaryDirectory() as name:
-        place = Path(name)
-        library = compiled(place)
-        time_share = _time_share(place, installed, library)
+        directory = Path(name)
+        library = compiled(directory)
+        time_share = _time_share(directory, installed, library)
         if isinstance(time_share, str):
             return [Figure("what a planted slowdown costs", "not measured", reached=False, detail=time_share)]
         additions = round(_CALIBRATED_BY * (1 / (1 - _COSTS) - 1) / time_share)
-        made = rows(place, installed, script(library, additions))
+        made = rows(directory, installed, script(library, additions))
         ended = [bisected(one, "--by", "rates", "--", *_TESTS) for one in made]
         return figures(ended, f"rates, {_COSTS:.0%} slower", f"{additions} additions a frame, seed {SEED}")
 
 
-def _time_share(place: Path, installed: OvsBinaries, library: Path) -> float | str:
+def _time_share(directory: Path, installed: OvsBinaries, library: Path) -> float | str:
     """How much longer a frame takes with the additions of the calibration; or why that is not known."""
-    plain = prefix(place / "as-it-is", installed, "")
-    slower = prefix(place / "slower", installed, script(library, _CALIBRATED_BY))
+    plain = prefix(directory / "as-it-is", installed, "")
+    slower = prefix(directory / "slower", installed, script(library, _CALIBRATED_BY))
     try:
-        found = compare(str(plain), str(slower), _TESTS, place / "calibration", blocks=_CALIBRATED_IN)
+        found = compare(str(plain), str(slower), _TESTS, directory / "calibration", blocks=_CALIBRATED_IN)
     except NotUsableError as error:
         return str(error)
     ratios = [figure.log_ratio for figure in found.figures if figure.metric == "forwarding_rate"]

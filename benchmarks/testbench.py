@@ -34,7 +34,7 @@ def _as_it_is(_: LiveTopology) -> None:
     """Leaves it alone."""
 
 
-class _Anew:
+class _Rebuilt:
     """Stands every topology anew; what is lacking shows when it is built."""
 
     def __init__(self, rig: Rig, deployed: Deployed) -> None:
@@ -86,7 +86,7 @@ class Bench:
         """Comparisons as a test has them; ``deployed`` may change a topology before it is measured."""
         labels = {"suite": "benchmarks", "topology": "chain"}
         return Study(
-            profile, labels, _Anew(self.rig, deployed), self._limits, self._stream_runner, decided, self.rig.context
+            profile, labels, _Rebuilt(self.rig, deployed), self._limits, self._stream_runner, decided, self.rig.context
         )
 
     def _stream_runner(self) -> StreamRunner:

@@ -16,7 +16,7 @@ from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe")
-_PATIENCE_S = 30.0
+_DEADLINE_S = 30.0
 
 
 class Tab:
@@ -84,9 +84,9 @@ class Tab:
 
     def wait(self, expression: str, what: str) -> None:
         """Until the expression is true."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _DEADLINE_S
         while not self.ask(expression):
-            assert time.monotonic() < deadline, f"waited {_PATIENCE_S:g} s for {what}; logged: {self.complaints}"
+            assert time.monotonic() < deadline, f"waited {_DEADLINE_S:g} s for {what}; logged: {self.complaints}"
             self.ask("new Promise(done => setTimeout(done, 30))")
 
     def picture(self, file: Path) -> None:

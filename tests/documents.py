@@ -16,12 +16,12 @@ _BLOCK = re.compile(r"(?:^<!-- (?P<kind>\w+) -->\n)?^ *```(?P<language>\w*)\n(?P
 
 @dataclass(frozen=True)
 class Block:
-    """``kind``: of KINDS, or "" without a comment. ``place``: its page and line."""
+    """``kind``: of KINDS, or "" without a comment. ``location``: its page and line."""
 
     kind: str
     language: str
     code: str
-    place: str
+    location: str
 
 
 def blocks(*kinds: str, language: str = "", pages: Iterable[Path] = PAGES) -> Iterator[Block]:
@@ -29,8 +29,8 @@ def blocks(*kinds: str, language: str = "", pages: Iterable[Path] = PAGES) -> It
     for page in pages:
         text = page.read_text(encoding="utf-8")
         for match in _BLOCK.finditer(text):
-            place = f"{page.relative_to(ROOT)}:{text[: match.start('code')].count(chr(10))}"
-            block = Block(match["kind"] or "", match["language"], match["code"], place)
+            location = f"{page.relative_to(ROOT)}:{text[: match.start('code')].count(chr(10))}"
+            block = Block(match["kind"] or "", match["language"], match["code"], location)
             if (not kinds or block.kind in kinds) and language in {"", block.language}:
                 yield block
 

@@ -134,15 +134,15 @@ def write_run(
     payloads += [measured(Outcome(LABELS, "frmol", 64.0, 2, samples=(samples,)))] if rate else []
     payloads += [AttachmentData("drawing", "image/svg+xml", path=attached)] if attached else []
     payloads += [] if killed else [TestEndData("passed", 1.0), RunEndData(0, 2.0)]
-    for place, payload in enumerate(payloads):
-        test = "" if isinstance(payload, RunEndData) or not place else "t.py::rate"
+    for index, payload in enumerate(payloads):
+        test = "" if isinstance(payload, RunEndData) or not index else "t.py::rate"
         writer.emit(
             make_record(
                 payload,
                 id=ids.next(KINDS[type(payload)]),
                 run=directory.name,
                 test=test,
-                time_ns=start_ns + number * MINUTE_NS + place,
+                time_ns=start_ns + number * MINUTE_NS + index,
             )
         )
     writer.close()

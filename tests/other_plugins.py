@@ -26,7 +26,7 @@ from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestResult
 from tests.plugin.test_mistakes import SIMULATED
 
 ROOT = Path(__file__).parents[1]
@@ -61,10 +61,10 @@ def pytest_sessionfinish(session, exitstatus):
 """
 """Of conftest.py: writes down what pytest itself makes of the run, for the comparison with what we make of it."""
 
-_FATES = {
-    "passed": {Fate.PASSED},
-    "failed": {Fate.FAILED, Fate.INCONCLUSIVE, Fate.BROKEN, Fate.USAGE},
-    "skipped": {Fate.SKIPPED, Fate.XFAIL},
+_RESULTS = {
+    "passed": {TestResult.PASSED},
+    "failed": {TestResult.FAILED, TestResult.INCONCLUSIVE, TestResult.BROKEN, TestResult.USAGE},
+    "skipped": {TestResult.SKIPPED, TestResult.XFAIL},
 }
 _JUNIT = {"passed": set(), "failed": {"failure", "error"}, "skipped": {"skipped"}}
 
@@ -80,15 +80,15 @@ def installed() -> Path:
     wanted = requirements()
     versions = {name: importlib.metadata.version(name) for name in ("pytest", "pluggy", "pytest-xdist")}
     key = hashlib.sha256(json.dumps([wanted, sys.version_info[:2], versions]).encode()).hexdigest()[:12]
-    place = default_cache_dir() / "test-plugins" / key
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / f"{key}.lock").open("w") as lock:
+    directory = default_cache_dir() / "test-plugins" / key
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with (directory.parent / f"{key}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "complete").is_file():
-            shutil.rmtree(place, ignore_errors=True)
-            _install(wanted, place)
-            (place / "complete").touch()
-    return _site_packages(place)
+        if not (directory / "complete").is_file():
+            shutil.rmtree(directory, ignore_errors=True)
+            _install(wanted, directory)
+            (directory / "complete").touch()
+    return _site_packages(directory)
 
 
 def _site_packages(environment: Path) -> Path:
@@ -96,15 +96,15 @@ def _site_packages(environment: Path) -> Path:
     return environment / "lib" / version / "site-packages"
 
 
-def _install(wanted: list[str], place: Path) -> None:
+def _install(wanted: list[str], directory: Path) -> None:
     """An environment on top of this one: what is here already is neither installed again nor replaced."""
-    venv.create(place, with_pip=False)
+    venv.create(directory, with_pip=False)
     here = Path(pytest.__file__).parents[1]
-    (_site_packages(place) / "beside.pth").write_text(f"{here}\n")
-    fixed = place / "constraints.txt"
+    (_site_packages(directory) / "beside.pth").write_text(f"{here}\n")
+    fixed = directory / "constraints.txt"
     pairs = {(found.metadata["Name"], found.version) for found in importlib.metadata.distributions(path=[str(here)])}
     fixed.write_text("".join(f"{name}=={version}\n" for name, version in sorted(pairs) if name != "pytest-nfvperf"))
-    command = [sys.executable, "-m", "pip", "--python", str(place / "bin/python"), "install", "--quiet"]
+    command = [sys.executable, "-m", "pip", "--python", str(directory / "bin/python"), "install", "--quiet"]
     command += ["--disable-pip-version-check", "--constraint", str(fixed), *wanted]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_DEADLINE_S, check=False)
     if done.returncode != 0:
@@ -116,7 +116,7 @@ def _install(wanted: list[str], place: Path) -> None:
 
 
 @dataclass(slots=True)
-class Beside:
+class BothRuns:
     """A user's project, whose pytest loads other plugins beside ours."""
 
     pytester: pytest.Pytester
@@ -165,17 +165,17 @@ class Compared:
 
     def agree(self) -> None:
         """Exit status, evidence, JUnit and summary say of each test what pytest says."""
-        fates = {test.node_id: test.fate for test in self.conclusion.tests}
-        assert set(fates) == set(self.pytest["tests"])
+        results = {test.node_id: test.result for test in self.conclusion.tests}
+        assert set(results) == set(self.pytest["tests"])
         for node_id, outcome in self.pytest["tests"].items():
-            assert fates[node_id] in _FATES[outcome], (node_id, outcome, fates[node_id])
+            assert results[node_id] in _RESULTS[outcome], (node_id, outcome, results[node_id])
         self._junit_agrees()
         assert self.result.ret == self.conclusion.exit_status
         assert (self.result.ret == 0) == (self.pytest["exit_status"] == 0)
         shown = self.result.stdout.str() + self.result.stderr.str()
         assert f"nfvperf: {self.conclusion.last_line}" in shown, shown
         for trial in _records(self.evidence, "trial"):
-            assert trial["test"] in fates, trial
+            assert trial["test"] in results, trial
 
     def _junit_agrees(self) -> None:
         cases = self.junit()

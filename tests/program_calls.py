@@ -188,16 +188,16 @@ def _commands(line: str, functions: set[str]) -> Iterator[str]:
     """The first word of each command of a line; after a function of the script, each word may be one."""
     lexer = shlex.shlex(line.strip().lstrip("@"), posix=False, punctuation_chars="();|&<>`")
     lexer.whitespace_split = True
-    place = True
+    is_command = True
     for word in lexer:
         inside = word.strip('"')
         if "$(" in inside:  # in quotes, the lexer does not split it
             yield from _commands(inside.partition("$(")[2].rpartition(")")[0] or inside.partition("$(")[2], functions)
         if set(word) <= set("();|&`"):
-            place = True
+            is_command = True
         elif set(word) <= set("<>"):
-            place = False
-        elif place and word not in _KEYWORDS and not _ASSIGNMENT.match(word):
-            place = word in functions or word.startswith('"')  # such a function runs what follows its quoted words
-            if not place and word not in _BUILTINS:
+            is_command = False
+        elif is_command and word not in _KEYWORDS and not _ASSIGNMENT.match(word):
+            is_command = word in functions or word.startswith('"')  # such a function runs what follows its quoted words
+            if not is_command and word not in _BUILTINS:
                 yield word

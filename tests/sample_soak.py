@@ -11,16 +11,26 @@ from pytest_nfvperf.model.measure.soak_series import SoakPlan, SoakTable, series
 from tests.outcomes import measured
 
 LOAD = 1_000_000
-WAYS = ("p0->p1", "p1->p0")
+DIRECTIONS = ("p0->p1", "p1->p0")
 PLAN = SoakPlan(LOAD, directions=2, duration_s=60.0, interval_s=1.0, most_skipped=0.03)
 
 
 def quiet_row(second: int) -> dict[str, float]:
     """A second in which nothing happened."""
     row: dict[str, float] = {"t": float(second + 1), "rig.absent_ns": 0, "pmd-sched.stolen_ns": 0}
-    for way in WAYS:
-        row |= {f"{way}.sent": LOAD, f"{way}.refused": 0, f"{way}.skipped": 0, f"{way}.received": LOAD}
-        row |= {f"{way}.lost": 0, f"{way}.p50_ns": 8_000, f"{way}.p99_ns": 20_000, f"{way}.max_ns": 90_000}
+    for direction in DIRECTIONS:
+        row |= {
+            f"{direction}.sent": LOAD,
+            f"{direction}.refused": 0,
+            f"{direction}.skipped": 0,
+            f"{direction}.received": LOAD,
+        }
+        row |= {
+            f"{direction}.lost": 0,
+            f"{direction}.p50_ns": 8_000,
+            f"{direction}.p99_ns": 20_000,
+            f"{direction}.max_ns": 90_000,
+        }
     row |= {"pmd.cycles_busy": 2e8, "pmd.packets_received": 2e6, "pmd.c01.cycles_busy": 2e8}
     row |= {"pmd.c01.simple_match_hits": 5e5, "pmd.c01.emc_hits": 1.5e6, "pmd.c01.cycles_idle": 3e8}
     row |= {"p0.rx_packets": 1e6, "p0.tx_packets": 1e6}

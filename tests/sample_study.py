@@ -76,7 +76,7 @@ def study(test: str, metrics: dict[str, tuple[str, float, float]], at_least: str
         for number, own in sampled.items()
     ]
     slopes = (
-        slope([(float(n), own[place]) for n, own in sampled.items()], "bridges", 0.983) for place in range(len(metrics))
+        slope([(float(n), own[index]) for n, own in sampled.items()], "bridges", 0.983) for index in range(len(metrics))
     )
     outcomes[-1] = replace(outcomes[-1], slopes=tuple(found for found in slopes if found is not None))
     return [measured(outcome) for outcome in outcomes]
@@ -106,9 +106,11 @@ def verdict_on(outcome: Outcome, judgement: Judgement) -> Verdict:
 
 def stream_run() -> StreamData:
     """One valid run of a TCP stream."""
-    way = StreamDirectionCounts("forward", 700_000_000, (StreamCounts(135_000_000, 136_000_000, 18_918),), 700_100_000)
+    counts = StreamDirectionCounts(
+        "forward", 700_000_000, (StreamCounts(135_000_000, 136_000_000, 18_918),), 700_100_000
+    )
     cpu = SideCpu(10_000_000, 50_000_000, 1_000_000_000, 6.1)
-    return StreamData(StreamResult(StreamSpec(duration_s=0.7, omit_s=0.3), (way,), cpu, cpu), 1.3, 0.84)
+    return StreamData(StreamResult(StreamSpec(duration_s=0.7, omit_s=0.3), (counts,), cpu, cpu), 1.3, 0.84)
 
 
 def request_run() -> RequestData:

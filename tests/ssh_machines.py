@@ -99,9 +99,9 @@ def _machine(
     config.write_text(_SSH.format(folder=folder, name=name, address=far))
     machine = stack.enter_context(closing(LiveNamespace(journal, name)))
     home.run(["ip", "link", "add", name, "type", "veth", "peer", "name", "home", "netns", machine.name])
-    for place, link, address in ((home, name, near), (machine, "home", far)):
-        place.run(["ip", "address", "add", f"{address}/30", "dev", link])
-        place.run(["ip", "link", "set", link, "up"])
+    for host, link, address in ((home, name, near), (machine, "home", far)):
+        host.run(["ip", "address", "add", f"{address}/30", "dev", link])
+        host.run(["ip", "link", "set", link, "up"])
     command = [sshd, "-D", "-e", "-f", str(folder / f"{name}.sshd")]
     process = spawn(journal, f"sshd of {name}", command, log=folder / f"{name}.log", netns=machine.name)
     stack.callback(process.stop)

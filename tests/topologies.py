@@ -37,7 +37,7 @@ def strings(draw: st.DrawFn) -> list[Part]:
     names = draw(st.permutations([f"br{n}" for n in range(draw(st.integers(1, 8)))]))
     links = [draw(st.sampled_from([patch, veth]))(*draw(st.permutations(pair))) for pair in pairwise(names)]
     at = sorted(draw(st.lists(st.sampled_from(range(len(names))), max_size=3)))
-    vnfs = [vnf(f"v{n}", names[place]) for n, place in enumerate(at)]
+    vnfs = [vnf(f"v{n}", names[index]) for n, index in enumerate(at)]
     stops = [f"v{n}" for n in range(len(at))]
     return [*links, *vnfs, endpoint("p0", names[0]), endpoint("p1", names[-1]), path("p0", *stops, "p1")]
 

@@ -6,28 +6,28 @@ import subprocess
 from pathlib import Path
 
 
-def prefix(place: Path, version: str = "3.3.4", dpdk: str = "DPDK 23.11.1") -> Path:
+def prefix(root: Path, version: str = "3.3.4", dpdk: str = "DPDK 23.11.1") -> Path:
     """A prefix whose programs only say what they are."""
     for directory in ("sbin", "bin", "share/openvswitch"):
-        (place / directory).mkdir(parents=True)
+        (root / directory).mkdir(parents=True)
     for name in ("sbin/ovs-vswitchd", "sbin/ovsdb-server", "bin/ovsdb-tool", "bin/ovs-ofctl"):
-        program = place / name
+        program = root / name
         program.write_text(f"#!/bin/sh\necho 'ovs-vswitchd (Open vSwitch) {version}'\necho '{dpdk}'\n")
         program.chmod(0o755)
-    (place / "share/openvswitch/vswitch.ovsschema").write_text("{}")
-    return place
+    (root / "share/openvswitch/vswitch.ovsschema").write_text("{}")
+    return root
 
 
-def repository(place: Path) -> Path:
+def repository(root: Path) -> Path:
     """A git tree that has the files by which one of Open vSwitch is known, and one commit."""
-    (place / "vswitchd").mkdir(parents=True)
-    (place / "boot.sh").write_text("#!/bin/sh\necho planted >&2\nexit 3\n")
-    (place / "boot.sh").chmod(0o755)
-    (place / "vswitchd/ovs-vswitchd.c").write_text("int main(void) { return 0; }\n")
+    (root / "vswitchd").mkdir(parents=True)
+    (root / "boot.sh").write_text("#!/bin/sh\necho planted >&2\nexit 3\n")
+    (root / "boot.sh").chmod(0o755)
+    (root / "vswitchd/ovs-vswitchd.c").write_text("int main(void) { return 0; }\n")
     own = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "init.defaultBranch=main")
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run(["git", *own, *words], cwd=place, check=True)
-    return place
+        subprocess.run(["git", *own, *words], cwd=root, check=True)
+    return root
 
 
 CONFIGURE = r"""#!/bin/sh
@@ -53,12 +53,12 @@ echo '{}' > "$1/share/openvswitch/vswitch.ovsschema"
 """
 
 
-def buildable(place: Path) -> Path:
+def buildable(root: Path) -> Path:
     """A tree like Open vSwitch's that is built at once: two commits, 3.3.0 and 3.4.0.
 
     A file ``broken`` keeps it from being built, and make says its text; a file ``rate`` is installed.
     """
-    tree = repository(place)
+    tree = repository(root)
     (tree / "boot.sh").write_text("#!/bin/sh\necho booted >> boot.log\ncp configure.in configure\nchmod +x configure\n")
     (tree / "configure.in").write_text(CONFIGURE)
     (tree / "install.sh").write_text(INSTALL)

@@ -277,7 +277,7 @@ def pytest_runtest_logfinish():
 
 
 @dataclass
-class Told:
+class Reported:
     """What the six places say. ``words``: of each test; ``badges``: the same as tables have it; ``reasons``: why."""
 
     status: int
@@ -306,7 +306,7 @@ LISTED = (
 
 def run_cases(
     pytester: pytest.Pytester, names: Sequence[str], *options: str, more: str = "", conftest: str = ""
-) -> Told:
+) -> Reported:
     """A run of these cases after ``more`` tests, with ``conftest`` added to its own; what each says of it."""
     sources = [more, *(CASES[name].source for name in names)]
     make_project(pytester, HEAD + "\n\n".join(sources), CONFTEST + SIMULATED + conftest)
@@ -318,24 +318,24 @@ def run_cases(
     return read(pytester.path, int(result.ret), result.stdout.str())
 
 
-def read(place: Path, status: int, terminal: str) -> Told:
+def read(directory: Path, status: int, terminal: str) -> Reported:
     """What each place says of the newest run."""
-    folder = (place / "reports" / "latest").resolve()
+    folder = (directory / "reports" / "latest").resolve()
     if not (folder / "report.html").exists():
-        nfvperf("report", place)
-    shown, show_status = nfvperf("show", place)
-    told = Told(status, terminal, (folder / "report.html").read_text(), shown, show_status)
-    told.badges["terminal"] = {name: badge for badge, name in re.findall(LISTED, terminal, re.MULTILINE)}
-    told.badges["show"] = {name: badge for badge, name in re.findall(LISTED, shown, re.MULTILINE)}
-    told.badges["page"] = badges_of(told.page)
-    read_junit(told, place / "junit.xml")
-    read_allure(told, place / "allure")
-    return told
+        nfvperf("report", directory)
+    shown, show_status = nfvperf("show", directory)
+    reported = Reported(status, terminal, (folder / "report.html").read_text(), shown, show_status)
+    reported.badges["terminal"] = {name: badge for badge, name in re.findall(LISTED, terminal, re.MULTILINE)}
+    reported.badges["show"] = {name: badge for badge, name in re.findall(LISTED, shown, re.MULTILINE)}
+    reported.badges["page"] = badges_of(reported.page)
+    read_junit(reported, directory / "junit.xml")
+    read_allure(reported, directory / "allure")
+    return reported
 
 
-def nfvperf(command: str, place: Path) -> tuple[str, int]:
+def nfvperf(command: str, directory: Path) -> tuple[str, int]:
     """What the command prints where a user calls it in this folder, and its exit status."""
-    with contextlib.chdir(place), contextlib.redirect_stdout(io.StringIO()) as shown:
+    with contextlib.chdir(directory), contextlib.redirect_stdout(io.StringIO()) as shown:
         status = main([command])
     return shown.getvalue(), status
 
@@ -347,32 +347,34 @@ def badges_of(page: str) -> dict[str, str]:
     return {name: badge for badge, name in rows}
 
 
-def read_junit(told: Told, path: Path) -> None:
+def read_junit(reported: Reported, path: Path) -> None:
     """Kind and word of each test, and the run's properties."""
-    told.words["junit"], told.reasons["junit"] = {}, {}
+    reported.words["junit"], reported.reasons["junit"] = {}, {}
     if not path.exists():
         return
     (suite,) = ET.parse(path).iter("testsuite")
-    told.junit_run = {each.get("name", ""): each.get("value", "") for each in suite.findall("properties/property")}
+    reported.junit_run = {each.get("name", ""): each.get("value", "") for each in suite.findall("properties/property")}
     counts = dict.fromkeys(("failure", "error", "skipped"), 0)
     for case in suite.iter("testcase"):
         kinds = [child.tag for child in case if child.tag in counts]
         counts |= {kind: counts[kind] + 1 for kind in kinds}
         name = str(case.get("name"))
-        told.junit[name] = ",".join(kinds)
+        reported.junit[name] = ",".join(kinds)
         for kind, property_name in (("words", "nfvperf.result"), ("reasons", "nfvperf.reason")):
             found = [each.get("value", "") for each in case.iter("property") if each.get("name") == property_name]
-            getattr(told, kind)["junit"][name] = ",".join(found)
+            getattr(reported, kind)["junit"][name] = ",".join(found)
     assert [suite.get(name) for name in ("failures", "errors", "skipped")] == [str(count) for count in counts.values()]
 
 
-def read_allure(told: Told, folder: Path) -> None:
+def read_allure(reported: Reported, folder: Path) -> None:
     """Status, label and message of each test."""
     results = [json.loads(path.read_text()) for path in folder.glob("*-result.json")]
-    told.allure = {result["name"]: result["status"] for result in results}
-    told.reasons["allure"] = {result["name"]: result.get("statusDetails", {}).get("message", "") for result in results}
-    assert len(told.allure) == len(results), "a test has two results for Allure"
-    told.words["allure"] = {
+    reported.allure = {result["name"]: result["status"] for result in results}
+    reported.reasons["allure"] = {
+        result["name"]: result.get("statusDetails", {}).get("message", "") for result in results
+    }
+    assert len(reported.allure) == len(results), "a test has two results for Allure"
+    reported.words["allure"] = {
         result["name"]: ",".join(label["value"] for label in result["labels"] if label["name"] == "nfvperf.result")
         for result in results
     }
@@ -383,30 +385,30 @@ def headline_of(page: str) -> str:
     return unescape(re.findall(r'<p class="verdict-line [a-z]+">([^<]+)</p>', page)[0])
 
 
-def check_run(told: Told, starts: str, status: int) -> None:
+def check_run(reported: Reported, starts: str, status: int) -> None:
     """All six say the same of the run."""
-    headline = headline_of(told.page)
+    headline = headline_of(reported.page)
     assert headline.startswith(starts)
-    assert told.status == told.show_status == status
-    assert told.last_line.startswith(f"nfvperf: {headline}.")
-    assert told.last_line.endswith(f"(exit status {status})")
-    assert told.shown.strip().splitlines()[-1] == told.last_line.removeprefix("nfvperf: ")
-    assert told.junit_run["nfvperf.headline"] == headline
-    assert told.junit_run["nfvperf.exit_status"] == str(status)
+    assert reported.status == reported.show_status == status
+    assert reported.last_line.startswith(f"nfvperf: {headline}.")
+    assert reported.last_line.endswith(f"(exit status {status})")
+    assert reported.shown.strip().splitlines()[-1] == reported.last_line.removeprefix("nfvperf: ")
+    assert reported.junit_run["nfvperf.headline"] == headline
+    assert reported.junit_run["nfvperf.exit_status"] == str(status)
 
 
-def check_test(told: Told, name: str, case: Case) -> None:
+def check_test(reported: Reported, name: str, case: Case) -> None:
     """All six say the same of one test."""
-    assert told.badges["show"][name] == told.badges["page"][name] == case.badge
-    assert told.badges["terminal"].get(name) == (None if case.word in IN_THE_TABLE_ALONE else case.badge)
-    assert told.words["junit"][name] == told.words["allure"][name] == case.word
-    assert told.junit[name] == case.junit
-    assert told.allure[name] == case.allure
-    for text in (told.terminal, told.shown):
+    assert reported.badges["show"][name] == reported.badges["page"][name] == case.badge
+    assert reported.badges["terminal"].get(name) == (None if case.word in IN_THE_TABLE_ALONE else case.badge)
+    assert reported.words["junit"][name] == reported.words["allure"][name] == case.word
+    assert reported.junit[name] == case.junit
+    assert reported.allure[name] == case.allure
+    for text in (reported.terminal, reported.shown):
         assert case.reason in text
     for part in case.reason.split(": "):  # the page has requirement and figure in two columns
-        assert part in unescape(told.page)
+        assert part in unescape(reported.page)
     if "search" in case.source and case.badge != "INTERNAL":  # which ended before it measured
         row = rf"^ *{name.removeprefix('test_')} .* {case.badge}$"
-        assert re.search(row, told.terminal, re.MULTILINE)
-        assert re.search(row, told.shown, re.MULTILINE)
+        assert re.search(row, reported.terminal, re.MULTILINE)
+        assert re.search(row, reported.shown, re.MULTILINE)

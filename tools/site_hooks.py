@@ -13,7 +13,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 _ROOT = Path(__file__).parents[1]
-BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "reports/schema/")
+OUTSIDE_DOCS = ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "reports/schema/")
 """Files and folders outside of docs/ that pages may link."""
 
 _LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
@@ -21,24 +21,24 @@ _LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add what stands beside docs/, at the place that it has in the repository."""
-    for path in (file for name in BESIDE for file in sorted(_files_of(_ROOT / name))):
+    for path in (file for name in OUTSIDE_DOCS for file in sorted(_files_of(_ROOT / name))):
         files.append(File.generated(config, str(path.relative_to(_ROOT)), abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001 - as mkdocs calls it
     """Lead links as they are in the repository to where the site has the file."""
-    outside = page.file.src_uri in BESIDE
+    outside = page.file.src_uri in OUTSIDE_DOCS
     source = Path(page.file.src_uri if outside else f"docs/{page.file.src_uri}")
 
     def as_on_the_site(match: re.Match[str]) -> str:
         target = os.path.normpath(source.parent / match[2])
         if target == "README.md":
             target = "docs/index.md"
-        if not outside and not target.startswith(tuple(BESIDE)):
+        if not outside and not target.startswith(tuple(OUTSIDE_DOCS)):
             return match[0]  # a link from page to page, as mkdocs knows it
-        place = os.path.relpath(target.removeprefix("docs/"), Path(page.file.src_uri).parent)
-        return f"{match[1]}{place}{match[3] or ''})"
+        relative = os.path.relpath(target.removeprefix("docs/"), Path(page.file.src_uri).parent)
+        return f"{match[1]}{relative}{match[3] or ''})"
 
     return _LINK.sub(as_on_the_site, markdown)
 

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, 
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, boot_id
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, GeneratorSide, ReservedMachine, digest
-from pytest_nfvperf.measure.cpu_placement import Placement, read_round_trips
+from pytest_nfvperf.measure.cpu_placement import PlacementWatch, read_round_trips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
@@ -110,7 +110,7 @@ class EmbeddedSide(GeneratorSide):
         if machine.shared:
             options = replace(options, nice=0)
         if machine.recording is None:
-            options = replace(options, kept_speed=_core_speeds(machine))
+            options = replace(options, stored_speed=_core_speeds(machine))
         else:  # what is played later must be judged by the recording alone
             options = replace(options, start=recording(options.start, "embedded", machine.recording))
         self.borrow(journal)
@@ -161,7 +161,7 @@ class EmbeddedSide(GeneratorSide):
     def _measure_ceiling(self, machine: ReservedMachine, traffic: AnyTraffic) -> Ceiling:
         """Measure with the CPUs near if possible. A ceiling of far CPUs, or of one core's, is not cached for long."""
         cpus = self._testbed.cpus
-        placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
+        placement = PlacementWatch(cpus.pmd[:1], self.round_trips(machine), machine.clock)
         disturbed: list[bool] = []
 
         def settle(generator: Generator) -> None:
@@ -170,7 +170,7 @@ class EmbeddedSide(GeneratorSide):
 
         looping = loop_cpu(cpus, read_cpus())
         env = {TAG_VARIABLE: machine.journal.tag}
-        options = replace(self._options(), env=env, kept_speed=_core_speeds(machine))
+        options = replace(self._options(), env=env, stored_speed=_core_speeds(machine))
         if looping in cpus.housekeeping:  # beside the loop's priority, this process would get 3 % of its CPU
             options = replace(options, nice=0)
         fps = measure_ceiling(
@@ -203,8 +203,8 @@ def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
     Raises:
         ConfigError: the generator has them all.
     """
-    taken = {*cpus.generator, *cpus.housekeeping, *cpus.vnf}
-    unowned = [cpu.number for cpu in all_cpus if cpu.number not in taken]
+    in_use = {*cpus.generator, *cpus.housekeeping, *cpus.vnf}
+    unowned = [cpu.number for cpu in all_cpus if cpu.number not in in_use]
     usable = [*cpus.pmd, *unowned, *(cpu for cpu in cpus.housekeeping if cpu not in cpus.generator)]
     if not usable:
         raise ConfigError(

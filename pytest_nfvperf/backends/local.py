@@ -103,8 +103,8 @@ class LocalBackend(Backend):
     ) -> None:
         super().__init__(testbed)
         self.side = side
-        has_far = any(node.host is not None for node in testbed.nodes)
-        self.far = NODE_HOSTS.part("ssh")(testbed) if has_far else NodeHosts()
+        has_remote = any(node.host is not None for node in testbed.nodes)
+        self.remote_nodes = NODE_HOSTS.part("ssh")(testbed) if has_remote else NodeHosts()
         self._record = record
         self._keep = keep
         self._wait_s, self._say = wait_s, say
@@ -128,7 +128,7 @@ class LocalBackend(Backend):
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
-        self.far.check()
+        self.remote_nodes.check()
         check_dut(self.testbed)
         self.side.check()
         check_iperf3(self.testbed.streams)
@@ -150,7 +150,7 @@ class LocalBackend(Backend):
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        return roles or self.far.lacks(topology)
+        return roles or self.remote_nodes.lacks(topology)
 
     @property
     def journal(self) -> Journal:
@@ -210,7 +210,7 @@ class LocalBackend(Backend):
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
-        return fingerprint(self.testbed, {"far_nodes": self.far.facts})
+        return fingerprint(self.testbed, {"far_nodes": self.remote_nodes.facts})
 
     def fingerprint(self) -> Mapping[str, Any]:
         return self._fingerprint
@@ -339,7 +339,7 @@ class LocalParts(RigParts):
                 dut,
                 name=name,
                 nic_makers=makers,
-                hosts=self._backend.far,
+                hosts=self._backend.remote_nodes,
                 counted=self.process.counted,
             )
         maker = self._backend.datapaths.get(dut.kind or "")

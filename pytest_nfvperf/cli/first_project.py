@@ -125,7 +125,7 @@ def write_ovs_gate(target: Path, ci: str) -> str:
     makefile = target / "Makefile.am"
     text = makefile.read_text(encoding="utf-8") if makefile.is_file() else ""
     if _EXTRA_DIST in text:  # make of Open vSwitch fails if a file is in git and not in the distribution
-        ours = "".join(f"\t{place} \\\n" for place in recipes)
+        ours = "".join(f"\t{name} \\\n" for name in recipes)
         makefile.write_text(text.replace(_EXTRA_DIST, _EXTRA_DIST + ours, 1), encoding="utf-8")
         written += ", and their names to EXTRA_DIST of Makefile.am"
     return (
@@ -166,7 +166,7 @@ def _testbed_of_this_machine() -> tuple[str, list[str]]:
 
 
 def _recipes(purpose: str, ci: str) -> Mapping[str, str]:
-    return {place: (_RECIPES / recipe).read_text(encoding="utf-8") for place, recipe in CI_FILES[purpose][ci].items()}
+    return {name: (_RECIPES / recipe).read_text(encoding="utf-8") for name, recipe in CI_FILES[purpose][ci].items()}
 
 
 def list_suites(package: Path = _PACKAGE) -> str:

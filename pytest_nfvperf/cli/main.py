@@ -15,7 +15,7 @@ from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_li
 from pytest_nfvperf.cli.pytest_runs import COMPARE, plan
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         reading = _add(commands, name, command, text)
         reading.add_argument("run", type=path_like, nargs="?", default=Path("reports/latest"), help="results directory")
         if name == "show":  # 1 is a status that a run can have
-            reading.set_defaults(mistake_status=RunFate.USAGE.exit_status)
+            reading.set_defaults(mistake_status=RunResult.USAGE.exit_status)
             reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
             reading.add_argument("--times", action="store_true", help="what each test spent its time on, instead")
         if name == "datasheet":
@@ -133,9 +133,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
     from pytest_nfvperf.adapters.machine.reaper import reap  # noqa: PLC0415
 
-    reaped = reap(kept_too=True)
+    reaped = reap(also_kept=True)
     others = [line for clean in FEATURE_CLEANERS.all().values() for line in clean()]
-    reported = [str(reaped)] if reaped.removed or reaped.failed or reaped.kept or not others else []
+    reported = [str(reaped)] if reaped.removed or reaped.failed or reaped.left_alone or not others else []
     print("\n".join([*reported, *others]))
     return 1 if reaped.failed else 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.command import Command
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -59,10 +59,10 @@ def _add_parser(commands: Commands) -> None:
         help="a setting of one side, or of all",
     )
     parser.add_argument("--margin", metavar="SHARE", help="for 'same' (default: '2 %%')")
-    parser.set_defaults(command=_compare, mistake_status=RunFate.USAGE.exit_status)
+    parser.set_defaults(command=_compare, mistake_status=RunResult.USAGE.exit_status)
 
 
-COMPARE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tests=True)
+COMPARE = Command(_add_parser, usage_status=RunResult.USAGE.exit_status, takes_tests=True)
 
 
 def _compare(arguments: argparse.Namespace) -> int:

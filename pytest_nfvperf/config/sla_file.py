@@ -158,16 +158,16 @@ def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
     return None
 
 
-def doubts(sla: Sla) -> Iterator[str]:
+def sla_warnings(sla: Sla) -> Iterator[str]:
     """What an author can hardly have meant, or should write by now, a line each. The SLA is judged as it stands."""
     yield from sla.renamed
     for rule in sla.rules:
         for metric, limit in rule.require:
-            if why := _doubt(rule, metric, limit):
+            if why := _why_suspect(rule, metric, limit):
                 yield f"{rule.source}.require.{metric}: '{limit.text}' {why}"
 
 
-def _doubt(rule: Rule, metric: str, limit: Limit) -> str:
+def _why_suspect(rule: Rule, metric: str, limit: Limit) -> str:
     """Why a limit fails a DUT for being good, or no DUT at all; "" for neither, and for shares and windows."""
     better = METRICS[metric].example[0]
     operators = {other.operator[0] for name, other in rule.require if name == metric}
@@ -191,8 +191,8 @@ def _to_sla(document: Document, shown: str = "") -> Sla:
     renamed: list[str] = []
     for index, rule in enumerate(model.rules):
         path: KeyPath = ("rules", index)
-        place = f"{file}:{document.line(path)}: {show_path(path)}"
-        rules.append(Rule(*_judged(rule, path, faults), place, rule.name, rule.source))
+        location = f"{file}:{document.line(path)}: {show_path(path)}"
+        rules.append(Rule(*_judged(rule, path, faults), location, rule.name, rule.source))
         for old in (metric for metric in rule.require if metric in RENAMED):
             at = (*path, "require", old)
             renamed.append(f"{file}:{document.line(at)}: {show_path(at)}: it is called {RENAMED[old]} now: write that")
@@ -216,8 +216,8 @@ def _judged(rule: RuleSection, path: KeyPath, faults: Faults) -> tuple[tuple[Any
             if given == []:
                 raise ValueError(f"{metric} requires nothing: give a limit or leave it out")
             for number, item in enumerate(given if isinstance(given, list) else [given]):
-                place: KeyPath = (*at, number) if isinstance(given, list) else at
-                require += [(metric, limit) for limit in _limit(metric, item, place, faults)]
+                item_path: KeyPath = (*at, number) if isinstance(given, list) else at
+                require += [(metric, limit) for limit in _limit(metric, item, item_path, faults)]
     return tuple(where), tuple(require)
 
 
@@ -254,7 +254,7 @@ def _flows(metric: str, text: object, given: object) -> dict[str, Any]:
 
 
 # The grammar of one requirement: ``>= 4 Mpps``, ``>= 95 % of {bridges: 1}``, at ``50 % of pdr``.
-# Its errors are ValueErrors, which know no file: callers above add the place.
+# Its errors are ValueErrors, which know no file: callers above add the location.
 
 
 def parse_limit(metric: str, text: object, at: object = None) -> Limit:

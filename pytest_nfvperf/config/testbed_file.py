@@ -130,13 +130,13 @@ def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
     def from_folder(path: str | None) -> str | None:
         return None if path is None else str(folder / path)
 
-    def place(where: str) -> str:
+    def expanded_path(where: str) -> str:
         """A path, or a name without a slash, which is looked up later."""
         return str(folder / where) if "/" in where else where
 
     ovs, generator, streams = file.dut.ovs, file.generator, file.streams
     claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(file))}
-    versions = tuple(NamedOvs(name, place(where)) for name, where in file.ovs.items())
+    versions = tuple(NamedOvs(name, expanded_path(where)) for name, where in file.ovs.items())
     return Testbed(
         name=file.name,
         ovs=replace(ovs, versions=versions, pmd_cpus=()),
@@ -147,7 +147,7 @@ def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
         hugepages_mib=file.hugepages_mib,
         discovered=file.discovered,
         vnf_kind=file.vnf.kind,
-        streams=replace(streams, path=streams.path and place(streams.path)),
+        streams=replace(streams, path=streams.path and expanded_path(streams.path)),
         speakers=file.speakers,
         nodes=tuple(replace(node, ssh_config=from_folder(node.ssh_config)) for node in file.nodes.values()),
         underlay_line_rate_bps=file.underlay.line_rate_bps,
@@ -276,14 +276,14 @@ def usable_cores(sysfs: Path = Path("/sys")) -> int:
     return len(cores)
 
 
-# Checks that concern more than one key. Each yields the place of a contradiction and what to write instead. Only the
+# Checks that concern more than one key. Each yields the location of a contradiction and what to write instead. Only the
 # first is reported, so a check may rely on those before it.
 
 Problem = tuple[KeyPath, str]
 
 
 def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa: SysfsNuma) -> tuple[str, ...]:
-    """Raise ConfigError for the first contradiction; return warnings about what is only doubtful."""
+    """Raise ConfigError for the first contradiction; return warnings about what is only suspect."""
     claims = cpu_claims(testbed)
     shared = _MAY_SHARE if cores <= 2 or testbed.discovered else frozenset()  # discovered: planned for its cores
     problems = chain(
@@ -401,14 +401,14 @@ def _devices_of_generator(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Pro
         yield path, f"{len(devices)} devices for {len(ports)} ports {ports}: write one for each"
     # A NIC of this machine has one owner, whether it is named by its PCI address or by its kernel interface.
     here = [port for port in testbed.dut.ports if not _host_of(testbed, port.node)]
-    taken = {name: f"dut.ports {port.name!r}" for port in here for name in (port.pci, port.interface) if name}
-    known_by = {address: name for name in taken if (address := numa.pci_of(name))}
+    in_use = {name: f"dut.ports {port.name!r}" for port in here for name in (port.pci, port.interface) if name}
+    known_by = {address: name for name in in_use if (address := numa.pci_of(name))}
     for device in devices:
         for same in filter(None, (device, numa.pci_of(device), known_by.get(device))):
-            if same in taken:
+            if same in in_use:
                 what = repr(device) if same == device else f"{device!r}, which is the NIC {same!r},"
-                yield path, f"{what} is used twice: also by {taken[same]}"
-        taken[device] = show_path(path)
+                yield path, f"{what} is used twice: also by {in_use[same]}"
+        in_use[device] = show_path(path)
 
 
 def _nics(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Problem]:

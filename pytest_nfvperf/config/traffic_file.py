@@ -318,7 +318,7 @@ class GivenTraffic:
                 lines += [f"    {line}" for line in _described(sent, sized=given_class.sized)]
         return lines
 
-    def in_place_of(self, traffic: AnyTraffic) -> AnyTraffic:
+    def replacement_for(self, traffic: AnyTraffic) -> AnyTraffic:
         """What is sent instead of a test's traffic.
 
         What was made here stays as it is, and so does a test's own mix: such a test is about its classes.
@@ -419,7 +419,7 @@ def _given(document: Document, base: Path) -> GivenTraffic:
     said = json.dumps([_without_names(document.data), contents], sort_keys=True)
     given = GivenTraffic(document.file, hashlib.sha256(said.encode()).hexdigest(), classes, model.bidirectional)
     try:
-        given.in_place_of(Traffic())
+        given.replacement_for(Traffic())
     except ConfigError as error:
         raise document.error(error.message, ("classes",) if model.classes else ()) from None
     return given

@@ -141,8 +141,8 @@ def _refused_separators(shown: str) -> str | None:
         return None
     if separators == [","]:
         decimal, whole = f"'{sign}{first}.{others[0]}{rest}'", f"'{sign}{first}{others[0]}{rest}'"
-        doubtful = f" before decimals, {whole} between thousands" if len(others[0]) == 3 else ""
-        return f"'{shown}' has a comma: write {decimal}{doubtful}"
+        ambiguous = f" before decimals, {whole} between thousands" if len(others[0]) == 3 else ""
+        return f"'{shown}' has a comma: write {decimal}{ambiguous}"
     *_, last = separators
     decimals = f".{others.pop()}" if last in ".," and separators.count(last) == 1 else ""
     if any(len(part) != 3 for part in others):

@@ -203,8 +203,8 @@ def _example(schema: Mapping[str, Any], path: KeyPath) -> str:
 
 def _known_elsewhere(schema: Mapping[str, Any], key: str) -> str:
     """``, did you mean generator.engine?``: where else in the file such a key belongs; "" if nowhere."""
-    places = [path for path in _paths_below(schema, schema, ()) if path[-1] == key]
-    return f", did you mean {' or '.join(map(show_path, places[:2]))}?" if places else ""
+    paths = [path for path in _paths_below(schema, schema, ()) if path[-1] == key]
+    return f", did you mean {' or '.join(map(show_path, paths[:2]))}?" if paths else ""
 
 
 def _paths_below(schema: Mapping[str, Any], section: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:

@@ -137,7 +137,9 @@ def refuse_wrong_cables(ends: Sequence[CabledEnd], arrived: Mapping[str, Collect
     ]
     if not wrong:
         return
-    places = {end: end.name if end.name in arrived[end.name] else min(arrived[end.name], default="") for end in ends}
-    links = ", ".join(f"[generator.{end.generator_port}, dut.{place}]" for end, place in places.items() if place)
+    found_at = {end: end.name if end.name in arrived[end.name] else min(arrived[end.name], default="") for end in ends}
+    links = ", ".join(
+        f"[generator.{end.generator_port}, dut.{dut_port}]" for end, dut_port in found_at.items() if dut_port
+    )
     advice = f"change the cables, or write in the testbed file: links: [{links}]" if links else "look at the cables"
     raise TestbedError(f"the cabling differs from the testbed file: {'; '.join(wrong)}; {advice}")

@@ -105,14 +105,14 @@ class Stopwatch:
 
     @contextmanager
     def of(self, kind: Span) -> Iterator[None]:
-        began_s, outer, beside_s = self._clock.monotonic(), self.kind, self._inner_s
+        began_s, outer, outer_inner_s = self._clock.monotonic(), self.kind, self._inner_s
         self.kind, self._inner_s = kind, 0.0
         try:
             yield
         finally:
             took_s = self._clock.monotonic() - began_s
             self._spent_s[self.kind] += took_s - self._inner_s
-            self.kind, self._inner_s = outer, beside_s + took_s
+            self.kind, self._inner_s = outer, outer_inner_s + took_s
 
     def seconds(self) -> dict[str, float]:
         """Seconds since the restart by span; what was within none is ``other``, too."""

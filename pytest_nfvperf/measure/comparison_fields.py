@@ -11,7 +11,7 @@ from typing import Any
 from pytest_nfvperf.measure.alternation import BlockReadings, Pairs
 from pytest_nfvperf.measure.same_speed import (
     AT_ITS_BEST,
-    PacedBlock,
+    WindowBlock,
     block_ratio,
     jackknife,
     paired_ratio,
@@ -20,7 +20,7 @@ from pytest_nfvperf.measure.same_speed import (
     speed_estimate,
     speed_ratio,
 )
-from pytest_nfvperf.model.disturbance.windows import Paced
+from pytest_nfvperf.model.disturbance.windows import WindowRate
 from pytest_nfvperf.model.measure.outcome import Reading, bands_note
 from pytest_nfvperf.model.metrics import HIGHER, LOWER, metric_of
 from pytest_nfvperf.model.statistics import (
@@ -236,9 +236,9 @@ def _paired_relative(
 
 
 def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs = ()) -> SampleEstimate | None:
-    """Subject over baseline; None where no block has a pair. ``noise_pairs``: as of ``_paced``."""
-    paced = _paced(metric, pairs, noise_pairs)
-    with_windows = [(baseline, own) for baseline, own in paced or () if own]
+    """Subject over baseline; None where no block has a pair. ``noise_pairs``: as of ``_window_rates``."""
+    window_rates = _window_rates(metric, pairs, noise_pairs)
+    with_windows = [(baseline, own) for baseline, own in window_rates or () if own]
     at_speed = speed_estimate(with_windows, confidence, _best(metric)) if with_windows else None
     if at_speed is not None:
         return at_speed
@@ -248,8 +248,8 @@ def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs =
 
 def _ratios_for_pictures(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> tuple[float, ...]:
     """Of each block: at the same speed where readings have the cores' speed, else the median of its pairs."""
-    paced = _paced(metric, pairs, noise_pairs)
-    return tuple(block_ratios(metric, pairs)) if paced is None else ratios_by_block(paced, _best(metric))
+    window_rates = _window_rates(metric, pairs, noise_pairs)
+    return tuple(block_ratios(metric, pairs)) if window_rates is None else ratios_by_block(window_rates, _best(metric))
 
 
 def block_ratios(metric: str, pairs: Pairs) -> list[float]:
@@ -259,17 +259,17 @@ def block_ratios(metric: str, pairs: Pairs) -> list[float]:
     return [ratio for ratio in ratios if ratio is not None]
 
 
-def _paced(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> list[PacedBlock] | None:
+def _window_rates(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> list[WindowBlock] | None:
     """Windows of baseline and subject, of every block in order; None where readings lack the cores' speed.
 
     ``noise_pairs``: of the baseline with its second build, whose windows are added to the baseline's: two builds in
     each block make the ratio more exact.
     """
-    if not any(metric in a.paced and metric in b.paced for block in pairs for a, b in block):
+    if not any(metric in a.window_rates and metric in b.window_rates for block in pairs for a, b in block):
         return None
 
-    def windows(readings: Sequence[Reading]) -> list[Paced]:
-        return [window for reading in readings for window in reading.paced.get(metric, ())]
+    def windows(readings: Sequence[Reading]) -> list[WindowRate]:
+        return [window for reading in readings for window in reading.window_rates.get(metric, ())]
 
     copies = [windows([copy for _, copy in block]) for block in noise_pairs] or [[] for _ in pairs]
     return [
@@ -313,11 +313,13 @@ def _paired_slope(series: _Series, per: str, readings: BlockReadings) -> Slope |
     """The change for each one more, from the ratios of each block, which cancel what the machine did meanwhile."""
     (first, _, baseline), *others = series
     metric = baseline.metric
-    paced = [(count, _paced(metric, readings.pairs(number), readings.noise_pairs)) for count, number, _ in others]
-    if any(blocks is not None for _, blocks in paced):
+    window_rates = [
+        (count, _window_rates(metric, readings.pairs(number), readings.noise_pairs)) for count, number, _ in others
+    ]
+    if any(blocks is not None for _, blocks in window_rates):
         bound = next((samples.why for _, _, samples in series if samples.why), "")
-        with_windows = [(count, blocks) for count, blocks in paced if blocks]
-        return _paced_slope(first, with_windows, baseline, per, bound, readings.confidence)
+        with_windows = [(count, blocks) for count, blocks in window_rates if blocks]
+        return _window_slope(first, with_windows, baseline, per, bound, readings.confidence)
     middle = baseline.median
     points = [(first, replace(baseline, values=(middle,) * len(baseline.values)))]
     for count, number, own in others:
@@ -327,9 +329,9 @@ def _paired_slope(series: _Series, per: str, readings: BlockReadings) -> Slope |
     return slope(points, per, readings.confidence)
 
 
-def _paced_slope(
+def _window_slope(
     first: float,
-    series: Sequence[tuple[float, Sequence[PacedBlock]]],
+    series: Sequence[tuple[float, Sequence[WindowBlock]]],
     baseline: Samples,
     per: str,
     why: str,

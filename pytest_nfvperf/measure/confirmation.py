@@ -11,7 +11,7 @@ from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.disturbance.policy import POLICY
-from pytest_nfvperf.model.disturbance.trial import Doubt
+from pytest_nfvperf.model.disturbance.trial import Inconclusive
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal, middle_figure, plateau_figure
@@ -267,13 +267,13 @@ class ConfirmationSearch:
         except InvalidTrialsError as error:
             return _OpenLoad(load_fps, str(error), load_fps)
         result, judgement = trial.result, trial.result.judgement
-        doubt, ratio = judgement.doubt, judgement.assumed_loss_ratio
+        reason, ratio = judgement.inconclusive, judgement.assumed_loss_ratio
         meets = ratio <= goal.loss_ratio
-        if doubt is Doubt.SHORT_OF_LOAD:
+        if reason is Inconclusive.SHORT_OF_LOAD:
             return _short_of(load_fps, trial.id, judgement.offered_share)
         # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
-        if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
-            why = f"{trial.id} {_GIVEN_UP if doubt is Doubt.GIVEN_UP else _WHOSE_LOSS}"
+        if reason is Inconclusive.GIVEN_UP or (reason is Inconclusive.WHOSE_LOSS and (not meets or result.given_up)):
+            why = f"{trial.id} {_GIVEN_UP if reason is Inconclusive.GIVEN_UP else _WHOSE_LOSS}"
             return _OpenLoad(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
         judged, offered = judgement.windows, round(load_fps * result.offered_share)
         if judged is None or result.windows is None:

@@ -34,17 +34,17 @@ _SAVE_EVERY = 50
 
 
 @dataclass(slots=True)
-class Patience:
+class RetryBudget:
     """Time that a wait for a quiet machine may take.
 
     ``allowed_s`` halves after each wait that spent all of it, down to a minimum: a host that shares its cores continues
     to do so. A wait that ended earlier restores it.
     """
 
-    allowed_s: float = POLICY.patience_s
+    allowed_s: float = POLICY.retry_budget_s
 
     def learn(self, left_s: float) -> None:
-        self.allowed_s = POLICY.patience_s if left_s > 0 else max(POLICY.least_patience_s, self.allowed_s / 2)
+        self.allowed_s = POLICY.retry_budget_s if left_s > 0 else max(POLICY.least_retry_budget_s, self.allowed_s / 2)
 
 
 def read_round_trips(store: StoredValue) -> list[float]:
@@ -53,7 +53,7 @@ def read_round_trips(store: StoredValue) -> list[float]:
     return [float(trip) for trip in found[-_REMEMBERED:]] if isinstance(found, list) else []
 
 
-class Placement:
+class PlacementWatch:
     """Keeps the trials of a run to one band of CPU distance (model/disturbance/cpu_distance.py).
 
     It measures the round trip between the CPUs of generator and DUT before and after every trial, in a millisecond
@@ -82,7 +82,7 @@ class Placement:
         self._longest: Distance | None = None
         self.slow = False
         self._gave_up = False
-        self._patience = Patience()
+        self._budget = RetryBudget()
 
     @property
     def bands(self) -> Bands | None:
@@ -98,7 +98,7 @@ class Placement:
         Meanwhile ``dut`` is frozen, and its CPUs and the generator's wake one another: a host leaves a busy virtual CPU
         where it is, but places a woken one again, most often near its waker. Hosts leave CPUs apart for seconds, or for
         many minutes. So wait once per far period: after a failed wait, not again until the near band has returned, and
-        then for half as long (``Patience``). ``most_s``: wait no longer.
+        then for half as long (``RetryBudget``). ``most_s``: wait no longer.
         """
         trip = self._round_trip(generator)
         if trip is None or not self.is_far(trip):
@@ -106,7 +106,7 @@ class Placement:
             return trip
         if self._gave_up:
             return trip
-        until = self._clock.monotonic() + min(most_s, self._patience.allowed_s)
+        until = self._clock.monotonic() + min(most_s, self._budget.allowed_s)
         while trip is not None and self.is_far(trip) and (left := until - self._clock.monotonic()) > 0:
             near = f" (near: {bands.near})" if (bands := self.bands) is not None else ""
             distance = f"it keeps generator and DUT {trip} ns apart{near}"
@@ -114,7 +114,7 @@ class Placement:
             self._move_closer(generator, dut)
             trip = self._round_trip(generator)
         self._gave_up = trip is not None and self.is_far(trip)
-        self._patience.learn(0.0 if self._gave_up else until - self._clock.monotonic())
+        self._budget.learn(0.0 if self._gave_up else until - self._clock.monotonic())
         return trip
 
     def _move_closer(self, generator: Generator, dut: Datapath | None) -> None:

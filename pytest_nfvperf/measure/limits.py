@@ -61,8 +61,8 @@ class CachedCeilings(Ceilings):
     and the number of directions: ``{"vhost-user 64 x2": frames_per_second}``. A ceiling does not depend on the flows.
     """
 
-    def __init__(self, kept: StoredValue, port_kind: str, meter: Meter) -> None:
-        self._kept = kept
+    def __init__(self, stored: StoredValue, port_kind: str, meter: Meter) -> None:
+        self._stored = stored
         self._port_kind = port_kind
         self._meter = meter
 
@@ -73,14 +73,14 @@ class CachedCeilings(Ceilings):
         """Measure, and keep the highest lasting one: what a disturbed machine reaches today is no limit tomorrow."""
         ceiling, key = self._meter(traffic, directions), self._key(traffic, directions)
         if ceiling.lasting and ceiling.fps > self._known().get(key, 0.0):
-            self._kept.write(self._known() | {key: ceiling.fps})
+            self._stored.write(self._known() | {key: ceiling.fps})
         return ceiling.fps
 
     def _key(self, traffic: AnyTraffic, directions: int) -> str:
         return f"{self._port_kind} {traffic.shape_label} x{directions}"
 
     def _known(self) -> dict[str, float]:
-        known = self._kept.read()
+        known = self._stored.read()
         return dict(known) if isinstance(known, dict) else {}
 
 
@@ -183,7 +183,7 @@ class LoadRange:
             result = self.measurer.attempt(self.warmup_s, self.maximum_fps, WARM_UP).result
             if not load_too_high(result.invalid):
                 break
-            if result.placement is not None and result.placement.apart:
+            if result.placement is not None and result.placement.far_reason:
                 continue  # far from the DUT's CPU the generator is slower, which says nothing about the load
             self.maximum_fps = sustainable_load(result)
         if self.least_fps >= self.maximum_fps:
@@ -276,7 +276,7 @@ def median_reading(readings: Sequence[PlateauPoint]) -> tuple[PlateauPoint, ...]
     A reading that the generator limited counts only if there is no other, and one with the CPUs apart only if there is
     none of those either.
     """
-    near = [each for each in readings if not each.apart]
+    near = [each for each in readings if not each.far_reason]
     usable = [each for each in near if not each.at_least] or near or list(readings)
     ordered = sorted(usable, key=lambda each: each.fps)
     return (ordered[(len(ordered) - 1) // 2],) if ordered else ()
@@ -290,11 +290,11 @@ def _point(trial: Trial) -> PlateauPoint | None:
     if found is None:
         return None
     rate, count = found
-    directions, placed = len(trial.result.counts), trial.result.placement
-    apart = placed.apart if placed is not None else ""
+    directions, distance = len(trial.result.counts), trial.result.placement
+    far_reason = distance.far_reason if distance is not None else ""
     low_fps, fps, high_fps = (fps / directions for fps in (rate.low, rate.value, rate.high))
     limited = generator_limited(windows, duration_s)
-    return PlateauPoint(trial.id, fps, low_fps, high_fps, count, apart, limited)
+    return PlateauPoint(trial.id, fps, low_fps, high_fps, count, far_reason, limited)
 
 
 def generator_limited(windows: Windows, duration_s: float) -> str:

@@ -105,8 +105,8 @@ def trial_of_frames(measurer: LoadMeasurer, frames: int) -> Trial:
         result = trial.result
         in_windows = result.spec.window_s is not None or not measurer.windowed
         own = result.judgement.loss(trial.certain_drops).least > 0 and (in_windows or trial.certain_drops > 0)
-        told = not result.lost or own
-        return OF_THE_LOAD if told and all(each.offered >= frames for each in result.counts) else frozenset()
+        attributed = not result.lost or own
+        return OF_THE_LOAD if attributed and all(each.offered >= frames for each in result.counts) else frozenset()
 
     trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, tolerated)
     measurer.trials.append(trial)

@@ -22,7 +22,7 @@ from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult, load_too_high
-from pytest_nfvperf.model.disturbance.windows import Paced, plateau
+from pytest_nfvperf.model.disturbance.windows import WindowRate, plateau
 from pytest_nfvperf.model.errors import DutFailure, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import (
     INSTRUCTIONS,
@@ -424,7 +424,7 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     """
     result = trial.result
     whole_rate = _whole_rate(result)
-    rate, paced = (whole_rate, {}) if whole else (_undisturbed_rate(result), _paced(result, limits))
+    rate, window_rates = (whole_rate, {}) if whole else (_undisturbed_rate(result), _window_rates(result, limits))
     values = _rate_and_time(rate, len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
@@ -435,7 +435,7 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     missing = {} if rate is not None else dict.fromkeys(_OF_WINDOWS, _ALL_DISTURBED)
     of_whole = _rate_and_time(whole_rate, len(result.counts))
     slowdown = None if result.windows is None else result.windows.slowdown(result.spec.duration_s)
-    return Reading(values, trial.id, bounds, paced, of_whole, missing, slowdown)
+    return Reading(values, trial.id, bounds, window_rates, of_whole, missing, slowdown)
 
 
 def _rate_and_time(rate: float | None, directions: int) -> dict[str, float]:
@@ -456,13 +456,13 @@ def _undisturbed_rate(result: TrialResult) -> float | None:
     return None if found is None else found[0].value / len(result.counts)
 
 
-def _paced(result: TrialResult, limits: Limits) -> dict[str, tuple[Paced, ...]]:
+def _window_rates(result: TrialResult, limits: Limits) -> dict[str, tuple[WindowRate, ...]]:
     """Rates per direction, and times a packet, by window. At line rate nothing need be refused."""
     if result.windows is None:
         return {}
     directions, line = len(result.counts), limits.line_rate_fps is not None
-    paced = result.windows.paced(result.spec.duration_s)
-    total = [replace(each, unrefused=each.unrefused and not line) for each in paced if each.value > 0]
+    window_rates = result.windows.window_rates(result.spec.duration_s)
+    total = [replace(each, unrefused=each.unrefused and not line) for each in window_rates if each.value > 0]
     return {
         "forwarding_rate": tuple(replace(each, value=each.value / directions) for each in total),
         "packet_time": tuple(replace(each, value=1e9 / each.value) for each in total),

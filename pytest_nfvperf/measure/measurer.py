@@ -10,7 +10,7 @@ from typing import Protocol
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, TrialRunner
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.disturbance.policy import POLICY
-from pytest_nfvperf.model.disturbance.trial import Doubt, load_too_high
+from pytest_nfvperf.model.disturbance.trial import Inconclusive, load_too_high
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.bounds import SearchedGoal, session_figure
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, ObservedSessions, Outcome
@@ -36,7 +36,7 @@ class LoadMeasurer:
         disturbed_loads: loads that could not be measured, each with the reason.
         too_high: how many of those the rig could not send.
         watch: watches routing sessions around each trial.
-        patience_s: time left for invalid and inconclusive trials.
+        retry_budget_s: time left for invalid and inconclusive trials.
         windowed: False if whole trials are judged (measure/limits.py).
         judge_only: the class of a mix whose loss is judged; "": that of all.
         most_s: how long all of it may take, from ``elapsed_s`` 0 on.
@@ -53,7 +53,7 @@ class LoadMeasurer:
     started: float | None = None
     too_high: int = 0
     watch: SessionWatch | None = None
-    patience_s: float = POLICY.patience_s
+    retry_budget_s: float = POLICY.retry_budget_s
     windowed: bool = True
     judge_only: str = ""
     most_s: float = math.inf
@@ -61,7 +61,7 @@ class LoadMeasurer:
 
     @property
     def repeats_left(self) -> int:
-        return POLICY.long_repeats if self.patience_s > 0 and not self.out_of_time() else 0
+        return POLICY.long_repeats if self.retry_budget_s > 0 and not self.out_of_time() else 0
 
     def out_of_time(self) -> bool:
         return self.elapsed_s() >= self.most_s - self.reserved_s or self.runner.context.time_limit.is_over
@@ -96,16 +96,20 @@ class LoadMeasurer:
         generator are enough; else a trial that offered too little of its load is repeated, too.
         """
         if self.out_of_time():
-            kept = f", and {self.reserved_s:.0f} s of them are for what follows" if self.reserved_s else ""
-            raise OutOfTimeError(f"out of time: {self.elapsed_s():.0f} s of {self.most_s:.0f} s are gone{kept}")
+            reserved = f", and {self.reserved_s:.0f} s of them are for what follows" if self.reserved_s else ""
+            raise OutOfTimeError(f"out of time: {self.elapsed_s():.0f} s of {self.most_s:.0f} s are gone{reserved}")
         # refused frames may be those of classes that may lose
         spec = self.spec(duration_s, load_fps, purpose, None if self.judge_only else give_up_loss)
         trial = self._valid(spec, repeats)
         for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
             enough = to_confirm or trial.result.sustained_load
-            if self.patience_s <= 0 or self.out_of_time() or (enough and trial.result.judgement.doubt is None):
+            if (
+                self.retry_budget_s <= 0
+                or self.out_of_time()
+                or (enough and trial.result.judgement.inconclusive is None)
+            ):
                 break
-            self.patience_s -= trial.wall_s
+            self.retry_budget_s -= trial.wall_s
             trial = self._valid(spec, repeats)
         self.trials.append(trial)
         return trial
@@ -116,7 +120,7 @@ class LoadMeasurer:
         try:
             trial = self.runner.run(spec, self._remaining_s(), repeats, before=before)
         except InvalidTrialsError:
-            self.patience_s -= self.runner.clock.monotonic() - started
+            self.retry_budget_s -= self.runner.clock.monotonic() - started
             raise
         if self.watch is not None:
             self.watch.after(trial)
@@ -133,7 +137,7 @@ class LoadMeasurer:
         """
         try:
             trial = self._measure_or_refute(duration_s, load_fps, purpose)
-            if trial.result.judgement.doubt is not Doubt.SHORT_OF_LOAD:
+            if trial.result.judgement.inconclusive is not Inconclusive.SHORT_OF_LOAD:
                 return trial
             share = format_ratio(trial.result.judgement.offered_share)
             self.disturbed_loads.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
@@ -177,10 +181,10 @@ class LoadMeasurer:
         return trial
 
     @property
-    def apart(self) -> str:
+    def far_reason(self) -> str:
         """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else ""."""
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
-        return next((apart for each in searched if (apart := each.judgement.apart)), "")
+        return next((far_reason for each in searched if (far_reason := each.judgement.far_reason)), "")
 
     def disturbed(self, goal: GoalOutcome) -> str:
         """Why the goal's figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".
@@ -190,7 +194,7 @@ class LoadMeasurer:
         judged = [
             trial for trial in self.trials if trial.result.spec.purpose != WARM_UP and not trial.result.spec.saturating
         ]
-        doubtful = [trial for trial in judged if trial.result.judgement.doubt is not None]
+        doubtful = [trial for trial in judged if trial.result.judgement.inconclusive is not None]
         load = goal.reported_fps or math.inf
         close = [trial for trial in judged if load < trial.result.spec.load_fps <= POLICY.close_above * load]
         if not doubtful or any(trial.result.judgement.refutes(goal.goal.loss_ratio) for trial in close):

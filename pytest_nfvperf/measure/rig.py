@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
-from pytest_nfvperf.measure.cpu_placement import Placement
+from pytest_nfvperf.measure.cpu_placement import PlacementWatch
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner, add_evidence, underlying_death
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.arguments import shown_value
@@ -357,12 +357,12 @@ class Rig:
     same topology share it.
     """
 
-    def __init__(self, parts: RigParts, context: Context, placement: Placement | None = None) -> None:
+    def __init__(self, parts: RigParts, context: Context, placement: PlacementWatch | None = None) -> None:
         """``placement``: that of the rig whose companion this one is, on the same CPUs."""
         self.context = context
         self.parts = parts
         self._stopwatch = context.recorder.stopwatch
-        self._placement = placement or Placement(
+        self._placement = placement or PlacementWatch(
             parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking
         )
         self._datapath: Datapath | None = None
@@ -463,15 +463,15 @@ class Rig:
         return live
 
     def ceiling_fps(
-        self, live: LiveTopology, traffic: AnyTraffic, directions: int, *, anew: bool = False
+        self, live: LiveTopology, traffic: AnyTraffic, directions: int, *, remeasured: bool = False
     ) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        An unknown one is measured; with ``anew`` a known one, too.
+        An unknown one is measured; with ``remeasured`` a known one, too.
         """
         ceilings = self.parts.ceilings
         known = None if ceilings is None else ceilings.cached(traffic, directions)
-        if ceilings is None or (known is not None and not anew):
+        if ceilings is None or (known is not None and not remeasured):
             return known
         rig = live.rig  # another one than this where a study has companions
         with self._stopwatch.of(Span.CEILING), rig.off_cpu(live) if rig is not None else nullcontext():
@@ -627,7 +627,7 @@ class Rig:
             deployment.runner = self._runner(live, generator, deployment)
         live.current = deployment
         self._live = live
-        self.context.places.last = (live.topology, live.dut)
+        self.context.locations.last = (live.topology, live.dut)
         try:
             live.apply_configure(self.context.recorder)
         except BaseException:
@@ -653,7 +653,9 @@ class Rig:
             deployment.collectors,
             make_ledger=partial(self.parts.ledger, topology),
             check_alive=deployment.check_alive,
-            context=replace(self.context, placement=self._placement, dut=self._datapath, place=(topology, live.dut)),
+            context=replace(
+                self.context, placement=self._placement, dut=self._datapath, deployed_on=(topology, live.dut)
+            ),
             repeats=live.repeats,
             pmd_cpus=self.parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,

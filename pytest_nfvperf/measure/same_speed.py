@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.disturbance.policy import POLICY
-from pytest_nfvperf.model.disturbance.windows import FULL_SPEED, Paced
+from pytest_nfvperf.model.disturbance.windows import FULL_SPEED, WindowRate
 from pytest_nfvperf.model.statistics import CONFIDENCE, SampleEstimate, interval_rank, student_t
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 
-PacedBlock = tuple[Sequence[Paced], Sequence[Paced]]
+WindowBlock = tuple[Sequence[WindowRate], Sequence[WindowRate]]
 """Windows of a and of b in one block of fresh builds; values of 0 or infinity are left out."""
 
 FEWEST_JACKKNIFED = 5
@@ -116,12 +116,12 @@ def _signed_rank_counts(n: int) -> tuple[int, ...]:
 
 # The ratio of two subjects at the same speed of the machine's cores.
 #
-# One robust regression explains the logarithm of each window's value (``Paced``) by its subject, the slowdown of both
-# cores and the rig: an analysis of covariance. Turns are in random order, so other disturbances meet both subjects
+# One robust regression explains the logarithm of each window's value (``WindowRate``) by its subject, the slowdown of
+# both cores and the rig: an analysis of covariance. Turns are in random order, so other disturbances meet both subjects
 # alike.
 
 
-def separable_rigs(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
+def separable_rigs(blocks: Sequence[WindowBlock]) -> tuple[int, ...]:
     """Rigs to use as regression factors: all if each carried both subjects often enough, otherwise none.
 
     A rig's processes stay for a whole comparison: seen, one rig of five was 7.5 % slower than the others throughout.
@@ -134,7 +134,7 @@ def separable_rigs(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
     return tuple(numbered) if enough and len(numbered) == len(rigs) else ()
 
 
-def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
+def speed_ratio(blocks: Sequence[WindowBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
     """B / a at the same speed of the cores, both at their best; of the middle, where the best is not known.
 
     ``rigs``: as of ``separable_rigs``. ``best``: quantile: AT_ITS_BEST of a rate, 1 - AT_ITS_BEST of a time. None for
@@ -145,7 +145,7 @@ def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: fl
 
 
 def speed_estimate(
-    blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE, best: float = AT_ITS_BEST
+    blocks: Sequence[WindowBlock], confidence: float = CONFIDENCE, best: float = AT_ITS_BEST
 ) -> SampleEstimate | None:
     """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio.
 
@@ -175,7 +175,7 @@ def speed_estimate(
     return middle if contradicted else at_best
 
 
-def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> tuple[float, ...]:
+def ratios_by_block(blocks: Sequence[WindowBlock], best: float = AT_ITS_BEST) -> tuple[float, ...]:
     """Ratio of each block that has windows of both. The effect of the cores' speed is estimated from all blocks."""
     rigs = separable_rigs(blocks)
     fitted = _fit(_both(blocks, rigs))
@@ -185,7 +185,7 @@ def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> 
     return tuple(math.exp(_at_best(both, fitted, best)) for both in each if all(map(len, both)))
 
 
-def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) -> tuple[float, float] | None:
+def _log_ratios(blocks: Sequence[WindowBlock], rigs: Sequence[int], best: float) -> tuple[float, float] | None:
     """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle.
 
     No witness sees much of what the machine does, such as a neighbour that takes the memory's bandwidth. It only ever
@@ -204,9 +204,9 @@ def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) 
     return (_at_best(both, fitted, best) if _best_is_known(blocks) else middle), middle
 
 
-def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
+def _best_is_known(blocks: Sequence[WindowBlock]) -> bool:
     for subject in (0, 1):
-        unrefused = [paced.unrefused for block in blocks for paced in block[subject]]
+        unrefused = [window.unrefused for block in blocks for window in block[subject]]
         if sum(unrefused) > POLICY.most_unrefused_at_best * len(unrefused):
             return False
     return True
@@ -220,8 +220,8 @@ def _at_best(both: tuple[Vector, Vector], fitted: Vector, best: float) -> float:
     return of_b - of_a
 
 
-def _both(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> tuple[Vector, Vector]:
-    of_a, of_b = ([paced for block in blocks for paced in block[subject]] for subject in (0, 1))
+def _both(blocks: Sequence[WindowBlock], rigs: Sequence[int]) -> tuple[Vector, Vector]:
+    of_a, of_b = ([window for block in blocks for window in block[subject]] for subject in (0, 1))
     return _table(of_a, 0, rigs), _table(of_b, 1, rigs)
 
 
@@ -244,7 +244,7 @@ def _fit(both: tuple[Vector, Vector]) -> Vector | None:
     return _robust(explaining, values)
 
 
-def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vector:
+def _table(windows: Sequence[WindowRate], subject: int, rigs: Sequence[int]) -> Vector:
     """A row a window: the subject, 1, terms of both cores' slowdown, the rig, and the logarithm of the value."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 

@@ -33,7 +33,7 @@ from pytest_nfvperf.measure.load_series import (
 )
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, Sessions, SessionWatch
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
-from pytest_nfvperf.measure.trials import InPlaceOf, InvalidTrialsError, Trial, as_it_is
+from pytest_nfvperf.measure.trials import InvalidTrialsError, TrafficReplacement, Trial, as_it_is
 from pytest_nfvperf.model.arguments import Name, checked, whole
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.disturbance.policy import POLICY
@@ -286,7 +286,7 @@ class Search:
         _estimate_of: expected duration of an NDR/PDR search, s.
         _remeasured_limits: limits with a ceiling that is measured now; None: those of ``_limits_of``.
         _repeats: of searches, see ``over_repeats``.
-        _in_place_of: what is sent instead of a test's own traffic.
+        _replacement_for: what is sent instead of a test's own traffic.
     """
 
     profile: Profile
@@ -295,7 +295,7 @@ class Search:
     _estimate_of: EstimateOf
     _remeasured_limits: LimitsOf | None = None
     _repeats: int = 1
-    _in_place_of: InPlaceOf = as_it_is
+    _replacement_for: TrafficReplacement = as_it_is
 
     @checked("search.ndr_pdr")
     def ndr_pdr(
@@ -332,14 +332,14 @@ class Search:
         )
 
     @checked("search.ceiling_fps")
-    def ceiling_fps(self, live: Live, traffic: Sent, *, anew: bool = False) -> float | None:
+    def ceiling_fps(self, live: Live, traffic: Sent, *, remeasured: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        ``live`` is frozen while the limit is measured, or rebuilt where that is impossible. ``anew``: measure it now,
-        even if one is cached.
+        ``live`` is frozen while the limit is measured, or rebuilt where that is impossible. ``remeasured``: measure it
+        now, even if one is cached.
         """
-        limits_of = (self._remeasured_limits if anew else None) or self._limits_of
-        return limits_of(live, self._in_place_of(traffic)).ceiling_fps
+        limits_of = (self._remeasured_limits if remeasured else None) or self._limits_of
+        return limits_of(live, self._replacement_for(traffic)).ceiling_fps
 
     @checked("search.throughput")
     def throughput(
@@ -425,7 +425,7 @@ class Search:
     @checked("search.loss_at")
     def loss_at(self, live: Live, traffic: Sent, load_fps: LoadFps, duration_s: DurationS) -> Outcome:
         """Loss ratio, latency and cost of a trial at a fixed load; what is certain if all were invalid. ConfigError."""
-        check_load("search.loss_at", self._in_place_of(traffic), load_fps, duration_s)
+        check_load("search.loss_at", self._replacement_for(traffic), load_fps, duration_s)
         loads = self._start("search.loss_at", live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         try:
@@ -496,8 +496,8 @@ class Search:
             goals = ConfirmationSearch(measurer, self.profile.confirmation_s).confirm_all(goals)
         loads.read_again()
         plateau = median_reading(loads.readings)
-        live.runner.patience.learn(measurer.patience_s)
-        goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
+        live.runner.retry_budget.learn(measurer.retry_budget_s)
+        goals = tuple(mark_slowed(goal, measurer.far_reason, measurer.disturbed(goal)) for goal in goals)
         points, missing = self._latency(measurer, goals) if latency else ((), {})
         outcome = self._outcome(
             loads,
@@ -547,7 +547,7 @@ class Search:
         return found
 
     def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic, limits: Limits | None = None) -> LoadRange:
-        traffic = self._in_place_of(traffic)
+        traffic = self._replacement_for(traffic)
         check_live(call, live, traffic)
         live.runner.context.time_limit.measured_until_s = math.inf
         if limits is None:  # first: an unknown ceiling may take the topology down and up again
@@ -559,7 +559,7 @@ class Search:
             directions_of(live.topology, traffic),
             residual_s=self.profile.search_residual_s,
             estimate_s=self._estimate_of(self.profile),
-            patience_s=live.runner.patience.allowed_s,
+            retry_budget_s=live.runner.retry_budget.allowed_s,
             windowed=not judges_whole_trials(live),
         )
         remeasured = self._remeasured_limits or self._limits_of

@@ -255,7 +255,7 @@ class Soaker:
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
-        traffic = self.context.in_place_of(traffic)
+        traffic = self.context.replacement_for(traffic)
         check_live("soak.run", live, traffic)
         loads = self.loads(live, traffic, load_fps)
         started, length_s = self.context.clock.monotonic(), duration_s or self.profile.soak_s
@@ -433,7 +433,9 @@ def find_loads(load: SoakLoad, live: LiveTopology, traffic: AnyTraffic, search: 
             if _sustained(tried):
                 return loads[number:]
         # A machine that others use may lose frames, too: a soak at a low load may still be conclusive.
-        if tried and not any(result.judgement.doubt is None and result.judgement.counted.lost > 0 for result in tried):
+        if tried and not any(
+            result.judgement.inconclusive is None and result.judgement.counted.lost > 0 for result in tried
+        ):
             return _LOADS[-1:]
     ndr = ndr_to_share(live, traffic, search, "give a load, --nfv-soak-load '1 Mpps'")
     return (min(ndr * _SHARE, _LOADS[-1]) if load.ndr_share is None else ndr * load.ndr_share,)
@@ -474,7 +476,7 @@ def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: AnyTraffic,
         trials = _short_trials(load_fps, live, traffic)
         if not all(load_too_high(result.invalid) for result in trials):
             return
-    today = search.ceiling_fps(live, traffic, anew=True)
+    today = search.ceiling_fps(live, traffic, remeasured=True)
     if today is None or load_fps <= today:
         return
     raise InconclusiveError(

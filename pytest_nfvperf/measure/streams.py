@@ -327,7 +327,7 @@ class StreamRunner:
         run_id = self.context.recorder.next_id(RecordKind.STREAM)
         run = StreamRun(run_id, result, cores, cpu, wall_s)
         self.context.streams[run_id] = result
-        self.context.places.ran(run_id, (live.topology, live.dut))
+        self.context.locations.ran(run_id, (live.topology, live.dut))
         self.context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
         self.context.progress.trial_finished(None, result.valid)
         return run

@@ -254,7 +254,7 @@ class Study:
         self, subjects: Sequence[Subject], figure: Measurement
     ) -> tuple[Sequence[Subject], Measurement]:
         """The same with the traffic of ``--nfv-traffic``, if there is one and the figure can send another one."""
-        instead = self._context.in_place_of
+        instead = self._context.replacement_for
         own = figure.sent
         if not figure.own_traffic or own is None or instead(own) == own:
             return subjects, figure

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
 from pytest_nfvperf.measure.clocks import Stopwatch, TimeLimit, suspended_ns
-from pytest_nfvperf.measure.cpu_placement import Patience, Placement
+from pytest_nfvperf.measure.cpu_placement import PlacementWatch, RetryBudget
 from pytest_nfvperf.measure.vnf_processes import counts_between
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
@@ -213,11 +213,11 @@ class RunLocations:
     last: DeployedOn | None = None
     _of_run: dict[str, DeployedOn] = field(default_factory=dict)
 
-    def ran(self, run: str, place: DeployedOn) -> None:
-        self._of_run[run] = self.last = place
+    def ran(self, run: str, deployed_on: DeployedOn) -> None:
+        self._of_run[run] = self.last = deployed_on
 
     def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
-        """The places of runs, each once, in the order of the runs; unknown runs are left out."""
+        """What was deployed for these runs, each once, in the order of the runs; unknown runs are left out."""
         return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
 
     def clear(self) -> None:
@@ -288,7 +288,7 @@ def repeat_until_valid(
             raise InvalidTrialsError(disturbed, out_of_time=True)
 
 
-InPlaceOf = Callable[[AnyTraffic], AnyTraffic]
+TrafficReplacement = Callable[[AnyTraffic], AnyTraffic]
 
 
 def as_it_is(traffic: AnyTraffic) -> AnyTraffic:
@@ -303,14 +303,14 @@ class Context:
         trials, streams: of the running test, by id.
         others: ids of its requests and restarts.
         profiles: by the id of the run that was repeated under a profiler.
-        places: the topology of each run.
-        place: the topology that a runner of trials is for.
+        locations: the topology of each run.
+        deployed_on: the topology that a runner of trials is for.
         configures: the running test's own functions, by the name of the topology after whose builds each is called.
         placement: None if the DUT's CPUs are not known.
         dut: is frozen while ``placement`` waits; None if it cannot be.
         time_limit: of the run.
         virtual: time is a count of instructions.
-        in_place_of: what is sent instead of a test's own traffic (``--nfv-traffic``).
+        replacement_for: what is sent instead of a test's own traffic (``--nfv-traffic``).
     """
 
     recorder: Recorder
@@ -320,29 +320,29 @@ class Context:
     streams: dict[str, StreamResult] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     profiles: dict[str, CpuProfile] = field(default_factory=dict)
-    places: RunLocations = field(default_factory=RunLocations)
+    locations: RunLocations = field(default_factory=RunLocations)
     configures: dict[str, Callable[[Any], object] | None] = field(default_factory=dict)
-    place: DeployedOn | None = None
-    placement: Placement | None = None
+    deployed_on: DeployedOn | None = None
+    placement: PlacementWatch | None = None
     dut: Datapath | None = None
     time_limit: TimeLimit = field(default_factory=TimeLimit)
     virtual: bool = False
-    patience: Patience = field(default_factory=Patience)
-    in_place_of: InPlaceOf = as_it_is
+    retry_budget: RetryBudget = field(default_factory=RetryBudget)
+    replacement_for: TrafficReplacement = as_it_is
 
     def begin_test(self) -> None:
         self.recorder.stopwatch.restart()
         for findings in (self.recorder.outcomes, self.recorder.verdicts, self.recorder.errors):
             findings.clear()
         self.time_limit.measured_until_s = math.inf
-        for known in (self.trials, self.streams, self.others, self.profiles, self.places, self.configures):
+        for known in (self.trials, self.streams, self.others, self.profiles, self.locations, self.configures):
             known.clear()
 
-    def finish_run(self, record: object, place: DeployedOn) -> str:
+    def finish_run(self, record: object, deployed_on: DeployedOn) -> str:
         """Record what is no trial and no stream, such as requests or a restart, and where it ran; the record's id."""
         run_id = self.recorder.emit(record)
         self.others.append(run_id)
-        self.places.ran(run_id, place)
+        self.locations.ran(run_id, deployed_on)
         self.progress.trial_finished(None, True)
         return run_id
 
@@ -441,10 +441,10 @@ class TrialRunner:
         self.recorder = self.context.recorder
         self.progress = self.context.progress
         self.clock = self.context.clock
-        self.patience = self.context.patience
+        self.retry_budget = self.context.retry_budget
         self.quiet_wait = QuietWait(self.clock, self.recorder.stopwatch)
         self._offloaded: list[OffloadedFrames] = []
-        self._placement = self.context.placement or Placement((), StoredValue(), self.clock)
+        self._placement = self.context.placement or PlacementWatch((), StoredValue(), self.clock)
 
     def run(
         self,
@@ -516,12 +516,12 @@ class TrialRunner:
         moves = {change.name: change.delta for change in changes}
         cost = trial_cost(result, moves, self.pmd_cpus, time.process_time() - own_cpu)
         wall_s = self.clock.monotonic() - started
-        by_place = offloaded_frames(trial_id, result.sent, result.received, moves, alone=self.alone)
+        offloaded = offloaded_frames(trial_id, result.sent, result.received, moves, alone=self.alone)
         queues = frames_by_queue(moves)
-        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s, queues, by_place)
+        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s, queues, offloaded)
         self._keep(trial)
-        if self.context.place is not None:
-            self.context.places.ran(trial.id, self.context.place)
+        if self.context.deployed_on is not None:
+            self.context.locations.ran(trial.id, self.context.deployed_on)
         encode = self.recorder.encode
         record = trial_data(result, wall_s=wall_s, encode=encode, ledger=ledger, cost=trial.cost, repeat_of=repeat_of)
         self.recorder.emit(record, trial.id)
@@ -542,8 +542,8 @@ class TrialRunner:
 
     def take_offloaded(self) -> list[OffloadedFrames]:
         """Who handled the frames of the valid trials since the last call, warm-ups left out."""
-        taken, self._offloaded = self._offloaded, []
-        return taken
+        handled, self._offloaded = self._offloaded, []
+        return handled
 
     def _with_distance(self, result: TrialResult, before_ns: int | None, *, by_interval: bool) -> TrialResult:
         """Add how far apart the CPUs were. ``by_interval``: the caller judges single intervals."""

@@ -41,7 +41,7 @@ def is_there(base: Path, text: str) -> bool:
     return os.path.exists(path_from(base, text))  # noqa: PTH110 - Path.exists raises for a name that is too long
 
 
-def named_place(base: Path, text: str) -> str:
+def expand_named_path(base: Path, text: str) -> str:
     """``WHERE`` or ``NAME=WHERE`` without a ``~``. A path that has "=" in it and is there begins with ``./`` then."""
     name, equals, where = text.partition("=")
     if not equals or "/" in name:

@@ -25,7 +25,7 @@ _WORDS, _SHORTEST_WORD = re.compile(r"[a-z0-9]+"), 3
 
 _WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
 """Where a text may be cut: after a space or a sign that joins words, as in paths and names, and before a bracket."""
-_LEAST_KEPT = 0.5
+_LEAST_FILLED = 0.5
 """Share of the room that must stay used. A longer word is cut within."""
 _WITH_UNIT = re.compile(r"(\S*\d) ((?:%|[kMGT]?pps|[kMGT]?bps|[num]?s)(?!\w)\S*)")
 """A number and its unit, each with what is joined to it."""
@@ -130,7 +130,7 @@ def cut(text: str, width: int) -> str:
         return text
     room = max(0, width - 1)
     ends = [match.start() for match in _WORD_ENDS.finditer(text[: room + 1]) if match.start() <= room]
-    last = max((end for end in ends if end >= _LEAST_KEPT * room), default=room)
+    last = max((end for end in ends if end >= _LEAST_FILLED * room), default=room)
     return f"{text[:last].rstrip()}…" if width > 0 else ""
 
 

@@ -32,8 +32,8 @@ class ConfigError(NfvperfError):
         self.file = file
         self.key = key
         self.line = line
-        place = f"{file}:{line}" if file and line else file
-        where = ": ".join(part for part in (place, key) if part)
+        location = f"{file}:{line}" if file and line else file
+        where = ": ".join(part for part in (location, key) if part)
         super().__init__(f"{where}: {message}" if where else message)
 
 

@@ -16,7 +16,7 @@ class Why(StrEnum):
 
     GENERATOR = "the generator itself can hardly do more"
     SLOWED = "the machine slowed generator or DUT"
-    APART = "the host kept the CPUs apart"
+    FAR_CPUS = "the host kept the CPUs apart"
     DISTURBED = "the machine disturbed the trials at more"
     UNTRIED = "nothing more was tried"
     MINIMUM = "nothing less was tried"

@@ -33,7 +33,7 @@ class Metric:
         by_worst: one bad reading decides: whoever missed one copy is not complete.
         virtual: measured in virtual time, and only there.
         default_limit: the most that is allowed where no rule is about it; None: anything.
-        beside: the metric that charts of studies show beside its ratio; "": itself.
+        companion: the metric that charts of studies show beside its ratio; "": itself.
         column: heading of its column in the tables of searches and studies; "": it has none.
         optional: from 1 on, a narrow table lacks the column, the lowest number first.
     """
@@ -51,7 +51,7 @@ class Metric:
     by_worst: bool = False
     virtual: bool = False
     default_limit: float | None = None
-    beside: str = ""
+    companion: str = ""
     column: str = ""
     optional: int = 0
 
@@ -145,7 +145,7 @@ _OF_SEARCHES = {
     "generator_cpu_seconds": _seconds("generator CPU", "CPU time of the generator over the cost trial"),
     "test_process_cpu_seconds": _seconds("test process CPU", "CPU time of pytest over the cost trial"),
     "forwarding_rate": _rate(
-        "forwarding rate, per direction", f"received {_MOST} (RFC 2285)", slowed=True, beside="cycles_per_packet"
+        "forwarding rate, per direction", f"received {_MOST} (RFC 2285)", slowed=True, companion="cycles_per_packet"
     ),
     "packet_time": _time_ns("time per packet", "its inverse, over all directions", "100 ns", slowed=True),
 }

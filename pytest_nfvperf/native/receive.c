@@ -262,7 +262,7 @@ static void count_misdirected(struct port *port, struct frame frame, size_t plac
 
 static inline void receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
 {
-	size_t place = place_of(&port->places, frame.bytes, frame.length, trial), better;
+	size_t place = signature_layout(&port->places, frame.bytes, frame.length, trial), better;
 	struct track *track;
 
 	if (unlikely(place == 0 || signature_at(frame.bytes, place)->trial != trial)) {
@@ -329,7 +329,7 @@ static bool pass_on(struct port *port, struct frame frame)
 
 	if (port->host == NULL)
 		return false;
-	place = place_of(&port->places, frame.bytes, frame.length, port->trial);
+	place = signature_layout(&port->places, frame.bytes, frame.length, port->trial);
 	if (place != 0 && is_recent(frame, place, port->trial))
 		return false;
 	return host_take(port->host, frame.bytes, frame.length, frame.whole);

@@ -96,7 +96,7 @@ void places_add(struct places *places, uint16_t place);
 /* The next place behind `from` at which a signature of this trial stands; 0: there is none. */
 size_t place_behind(const uint8_t *bytes, size_t length, uint8_t trial, size_t from);
 
-/* What place_of() does where the last frame's place is not this one's. */
+/* What signature_layout() does where the last frame's place is not this one's. */
 size_t place_search(struct places *places, const uint8_t *bytes, size_t length, uint8_t trial);
 
 /* Magic and trial. */
@@ -112,7 +112,7 @@ static inline bool signature_begins(const uint8_t *bytes, uint8_t trial)
  * Where the signature of a frame of this trial stands. Else where one of another trial may stand: there its `trial`
  * differs. 0 when there is none.
  */
-static inline size_t place_of(struct places *places, const uint8_t *bytes, size_t length, uint8_t trial)
+static inline size_t signature_layout(struct places *places, const uint8_t *bytes, size_t length, uint8_t trial)
 {
 	size_t place = places->last;
 

@@ -204,11 +204,11 @@ def as_usage_error(error: BaseException | None) -> BaseException | None:
 def usage_text(error: BaseException, root: Path) -> str:
     """``path p0 - p1: ... (mine/test_mine.py:3)`` for a misuse of the public API; "" for another error."""
     found = as_usage_error(error)
-    place = place_in_test(found, root) if isinstance(found, (ConfigError, pytest.UsageError)) else ""
-    return f"{found} ({place})" if place else ""
+    location = location_in_test(found, root) if isinstance(found, (ConfigError, pytest.UsageError)) else ""
+    return f"{found} ({location})" if location else ""
 
 
-def place_in_test(error: BaseException, root: Path) -> str:
+def location_in_test(error: BaseException, root: Path) -> str:
     """``tests/test_x.py:12``, the innermost line that an author wrote; "" without one."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         file = Path(frame.f_code.co_filename)

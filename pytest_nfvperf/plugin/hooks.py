@@ -161,7 +161,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
         selection.put_judged_first(items, session_of(config))
     selected = [item for item in items if is_measuring(item)]
     selection.check_before_run(config, selected, session_of(config))
-    worker.report_places(config, items, session_of(config))
+    worker.report_groups(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
         from pytest_nfvperf.plugin import resume  # noqa: PLC0415 - only for resumed runs
 

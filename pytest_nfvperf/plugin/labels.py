@@ -141,13 +141,13 @@ def compares(name: Name, values: Iterable[Any], *, quick: Iterable[Any] | None =
 
 def _quick_part(what: str, values: Sequence[Any], quick: Iterable[Any] | None) -> list[Any]:
     """What the quick profile keeps: all, or those of ``quick``; ArgumentError for none, and for other values."""
-    kept = list(values if quick is None else quick)
-    strangers = [value for value in kept if value not in values]
+    chosen = list(values if quick is None else quick)
+    strangers = [value for value in chosen if value not in values]
     if strangers:
         raise ArgumentError(f"{what}: quick keeps {strangers[0]!r}, which is not among {shown_value(list(values))}")
-    if not kept:
+    if not chosen:
         raise ArgumentError(f"{what}: the quick profile must keep at least one value")
-    return kept
+    return chosen
 
 
 def _series(name: str, values: Compared) -> str:

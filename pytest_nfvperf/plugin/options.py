@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_nfvperf.model.arguments import is_there, named_place, path_from
+from pytest_nfvperf.model.arguments import expand_named_path, is_there, path_from
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
@@ -219,7 +219,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         profile=choices["profile"],
         slas=tuple(path_from(base, given) for given in config.getoption("--nfv-sla") if not is_pack(given)),
         packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
-        ovs=tuple(named_place(base, given) for given in config.getoption("--nfv-ovs")),
+        ovs=tuple(expand_named_path(base, given) for given in config.getoption("--nfv-ovs")),
         results=path_from(base, config.getoption("--nfv-results")),
         keep=config.getoption("--nfv-keep"),
         profile_cpu=config.getoption("--nfv-profile-cpu"),
@@ -321,7 +321,7 @@ def _comparing(config: pytest.Config) -> ComparisonSettings | None:
     from pytest_nfvperf.model.measure.compare import ComparisonSettings, parse_sides  # noqa: PLC0415
 
     try:
-        sides = [named_place(config.invocation_params.dir, one) for one in given]
+        sides = [expand_named_path(config.invocation_params.dir, one) for one in given]
         margin = read_margin(config.getoption("--nfv-compare-margin"))
         return ComparisonSettings(parse_sides(sides, settings), margin)
     except ConfigError as error:

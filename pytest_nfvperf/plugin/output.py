@@ -193,14 +193,14 @@ class EndParts:
 
 
 def _reason(error: Exception) -> str:
-    """The system's text for a system error; type and place for an unexpected error."""
+    """The system's text for a system error; type and location for an unexpected error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     if isinstance(error, (NfvperfError, pytest.UsageError)):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{location}"
 
 
 def protect_end(config: pytest.Config) -> None:
@@ -356,8 +356,8 @@ class ResultLines:
 
     def earlier(self) -> dict[str, float]:
         """Seconds of each test, the last time it ran here."""
-        kept = self._cache.get(_SECONDS, {}) if self._cache is not None else {}
-        pairs = kept.items() if isinstance(kept, dict) else ()
+        cached = self._cache.get(_SECONDS, {}) if self._cache is not None else {}
+        pairs = cached.items() if isinstance(cached, dict) else ()
         return {node: seconds for node, seconds in pairs if isinstance(seconds, (int, float))}
 
     @property

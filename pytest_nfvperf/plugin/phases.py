@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
+from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, result_properties
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, NfvperfError, TestbedError
@@ -32,8 +32,8 @@ from pytest_nfvperf.plugin.failure_causes import (
     ending_of,
     gravest,
     left_unfinished,
+    location_in_test,
     mark,
-    place_in_test,
 )
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels
 from pytest_nfvperf.plugin.output import attach, other_results, parts_of
@@ -242,8 +242,8 @@ def _show(report: pytest.TestReport, error: BaseException, root: Path) -> None:
     elif isinstance(error, InconclusiveError):
         text = f"{INCONCLUSIVE}: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
-        place = "" if getattr(error, "file", None) else place_in_test(error, root)
-        report.longrepr = visible(f"{USAGE}: {error}") + (f"\n  in {place}" if place else "")
+        location = "" if getattr(error, "file", None) else location_in_test(error, root)
+        report.longrepr = visible(f"{USAGE}: {error}") + (f"\n  in {location}" if location else "")
         return
     elif cause_of(error, report.when or "call") is Cause.INTERNAL:
         text = f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
@@ -315,7 +315,7 @@ class LoggedReports:
 def _publish(item: pytest.Item, report: pytest.TestReport, conclusion: TestConclusion, session: NfvSession) -> Findings:
     """Add the result to the last report, for JUnit, and return it for the terminal's line."""
     attempt = item.stash[ATTEMPT_KEY]
-    report.user_properties.extend(fate_properties(conclusion))
+    report.user_properties.extend(result_properties(conclusion))
     if attempt.number > 1:
         report.user_properties.append((ATTEMPT, str(attempt.number)))
     figures = ""

@@ -108,7 +108,7 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
 
 
 def _message(report: pytest.TestReport) -> str:
-    """What a phase raised, in a line; with the place, for the test's own code."""
+    """What a phase raised, in a line; with the location, for the test's own code."""
     text, crash = str(report.longrepr).strip(), getattr(report.longrepr, "reprcrash", None)
     if text.startswith(USAGE):
         return text.splitlines()[0]

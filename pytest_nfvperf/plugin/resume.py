@@ -24,7 +24,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, facts_by_test
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text
 from pytest_nfvperf.measure.trials import Recorder
-from pytest_nfvperf.model.evidence.conclusion import Fate, conclude_test
+from pytest_nfvperf.model.evidence.conclusion import TestResult, conclude_test
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.sla.rules import rules_name
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table, headline_of
@@ -33,14 +33,16 @@ from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.run_state import ADOPTED_KEY
 from pytest_nfvperf.plugin.worker import ADOPTED, AdoptedTests, channel_of
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, shown_place, subject_text
+from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, shown_location, subject_text
 
 EARLIER_KEY = pytest.StashKey["RunEvidence"]()
 NAME_KEY = pytest.StashKey[str]()
 """Prefix of the evidence files of a resumed run's process and its workers: ``resumed-1``, and so on each time."""
 RESUMES = "nfv_resumes"
 """In a worker's input: that prefix, and the evidence files to resume. New files of this run are in the same folder."""
-_SETTLED = frozenset({Fate.PASSED, Fate.FAILED, Fate.INCONCLUSIVE, Fate.SKIPPED, Fate.XFAIL})
+_SETTLED = frozenset(
+    {TestResult.PASSED, TestResult.FAILED, TestResult.INCONCLUSIVE, TestResult.SKIPPED, TestResult.XFAIL}
+)
 _NAME = "resumed"
 
 
@@ -101,8 +103,8 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
     run = config.stash[EARLIER_KEY]
     other_rigs = _other_rigs(run, session.fingerprint())
     out_of_time = any(end.time_limit_s is not None for end in run.ends.values())  # then measure again what was cut off
-    again = {Fate.INCONCLUSIVE} if out_of_time else set()
-    settled = {test.node_id for test in conclude(run).tests if test.fate in _SETTLED - again}
+    again = {TestResult.INCONCLUSIVE} if out_of_time else set()
+    settled = {test.node_id for test in conclude(run).tests if test.result in _SETTLED - again}
     ended = {
         item: test
         for item in items
@@ -208,7 +210,8 @@ def _verdicts(test: TestEvidence, sla: SlaCheck) -> tuple[Verdict, ...] | None:
 def _requirements(verdicts: Iterable[Verdict], root: Path) -> set[tuple[object, ...]]:
     """Each requirement with its subject. Evidence of earlier versions names a rule's file by its whole path."""
     return {
-        (verdict.requirement, verdict.limit, shown_place(verdict.rule, root), *verdict.subject) for verdict in verdicts
+        (verdict.requirement, verdict.limit, shown_location(verdict.rule, root), *verdict.subject)
+        for verdict in verdicts
     }
 
 

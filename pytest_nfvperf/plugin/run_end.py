@@ -114,7 +114,7 @@ class Stopping(RunEnd):
         self._soaking = False
         self._finishing: pytest.Session | None = None
         self._unwound = False
-        self._patient = False
+        self._may_break_off = False
         self._terminal: int | None = None
         self._before: dict[signal.Signals, Any] = {}
 
@@ -164,7 +164,7 @@ class Stopping(RunEnd):
             self._remind()
             self._abandon()
         try:
-            with self.patience():
+            with self.long_close():
                 yield
         except (RunStopped, Exception) as error:
             if not self.signal_name:
@@ -172,9 +172,9 @@ class Stopping(RunEnd):
             self._note(error)
 
     @contextmanager
-    def patience(self) -> Iterator[None]:
+    def long_close(self) -> Iterator[None]:
         """Around a close that may take long. In a run that was asked to stop it is broken off after ``CLOSE_S``."""
-        was, self._patient = self._patient, True
+        was, self._may_break_off = self._may_break_off, True
         try:
             yield
         except (RunStopped, Exception) as error:
@@ -182,16 +182,16 @@ class Stopping(RunEnd):
                 raise
             self._note(error)
         finally:
-            self._patient = was
+            self._may_break_off = was
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """Around what must run to its end, because nobody else would do it."""
-        was, self._patient = self._patient, False
+        was, self._may_break_off = self._may_break_off, False
         try:
             yield
         finally:
-            self._patient = was
+            self._may_break_off = was
 
     def _note(self, error: BaseException) -> None:
         """Report leftovers and unexpected errors. Our own processes ending is expected."""
@@ -239,7 +239,7 @@ class Stopping(RunEnd):
                 self._end_at_once("the running test does not end")
             self._abandon()
             raise RunStopped(f"stopped by {self.signal_name}")
-        if self._patient and time.monotonic() - max(self._since, self._finishing_since) > CLOSE_S:
+        if self._may_break_off and time.monotonic() - max(self._since, self._finishing_since) > CLOSE_S:
             self._abandon()
             raise RunStopped(f"stopped by {self.signal_name}")
 

@@ -26,11 +26,11 @@ from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import cut, folded, how_many, storable
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import (
-    Fate,
     RunConclusion,
     RunFacts,
-    RunFate,
+    RunResult,
     TestFacts,
+    TestResult,
     conclude_run,
     counted,
     one_line,
@@ -58,21 +58,21 @@ from pytest_nfvperf.session.run import NfvSession
 EVIDENCE = "evidence.jsonl"
 _MOST_ROWS = 100
 """Of the table that ends a run; ``nfvperf show`` has all."""
-BROKEN_STATUS, _BRIEF = RunFate.BROKEN.exit_status, 80
-GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
+BROKEN_STATUS, _BRIEF = RunResult.BROKEN.exit_status, 80
+GOOD = frozenset({RunResult.ACCEPTED, RunResult.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """A disk without room for a link has none for evidence. The user should know before anything is measured."""
 _STATUSES = {
-    Fate.PASSED: ("passed", Cause.UNKNOWN),
-    Fate.SKIPPED: ("skipped", Cause.SKIP),
-    Fate.XFAIL: ("skipped", Cause.XFAIL),
-    Fate.FAILED: ("failed", Cause.ASSERTION),
-    Fate.ERROR: ("failed", Cause.TEST),
-    Fate.INCONCLUSIVE: ("failed", Cause.INCONCLUSIVE),
-    Fate.BROKEN: ("error", Cause.TESTBED),
-    Fate.USAGE: ("error", Cause.USAGE),
-    Fate.INTERNAL: ("error", Cause.INTERNAL),
+    TestResult.PASSED: ("passed", Cause.UNKNOWN),
+    TestResult.SKIPPED: ("skipped", Cause.SKIP),
+    TestResult.XFAIL: ("skipped", Cause.XFAIL),
+    TestResult.FAILED: ("failed", Cause.ASSERTION),
+    TestResult.ERROR: ("failed", Cause.TEST),
+    TestResult.INCONCLUSIVE: ("failed", Cause.INCONCLUSIVE),
+    TestResult.BROKEN: ("error", Cause.TESTBED),
+    TestResult.USAGE: ("error", Cause.USAGE),
+    TestResult.INTERNAL: ("error", Cause.INTERNAL),
 }
 """Status and cause of a test whose result is known only from its report."""
 
@@ -165,7 +165,7 @@ def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str)
 
     Returns True when the conclusion changed, so that an earlier report is out of date.
     """
-    if state.evidence is None or state.conclusion is None or state.conclusion.fate is RunFate.INTERRUPTED:
+    if state.evidence is None or state.conclusion is None or state.conclusion.result is RunResult.INTERRUPTED:
         return False
     run_dir = session.config.stash[RUN_DIR_KEY]
     reason = f"stopped by {signal_name} while the report was written: every test had ended"
@@ -213,7 +213,7 @@ def _conclude_from(run: RunEvidence, state: RunState) -> None:
 
 
 def last_line_markup(conclusion: RunConclusion) -> dict[str, bool]:
-    good = conclusion.fate in GOOD
+    good = conclusion.result in GOOD
     return {"yellow": True} if good and conclusion.rig == Grade.UNTRUSTED else {"green": good, "red": not good}
 
 
@@ -224,7 +224,7 @@ def _without_evidence(session: pytest.Session, state: RunState, known_ends: Mapp
     never = [TestFacts(item.nodeid, began=False) for item in session.items if storable(item.nodeid) not in known]
     end = next(iter(known_ends.values()))
     conclusion = conclude_run(RunFacts((*ended, *never), end.exit_status, end.reason))
-    if conclusion.fate not in GOOD:
+    if conclusion.result not in GOOD:
         return conclusion
     headline = f"Passed, by what its reports say: {', '.join(counted(conclusion.tests))}"
     return replace(conclusion, headline=headline, advice="This is no acceptance as long as the evidence cannot be read")
@@ -235,7 +235,7 @@ def _reported_facts(node_id: str, state: RunState) -> TestFacts | None:
     result = state.reported[node_id].get(RESULT, "")
     if result not in _STATUSES:
         return None
-    status, cause = _STATUSES[Fate(result)]
+    status, cause = _STATUSES[TestResult(result)]
     if cause is Cause.INCONCLUSIVE and node_id not in state.failed:
         status = "passed"  # tolerated
     return TestFacts(storable(node_id), status=status, cause=cause, reason=state.reported[node_id].get(REASON, ""))
@@ -273,7 +273,7 @@ def header(session: NfvSession, *, measures: bool, width: int | None) -> list[st
 def skipped_lines(run: RunEvidence) -> list[str]:
     ends = [test.end for test in run.tests.values() if test.end is not None]
     reasons = Counter(
-        f"{Fate.NOT_RUN if end.cause is Cause.NOT_RUN else Fate.SKIPPED}: {end.reason or 'no reason given'}"
+        f"{TestResult.NOT_RUN if end.cause is Cause.NOT_RUN else TestResult.SKIPPED}: {end.reason or 'no reason given'}"
         for end in ends
         if end.status == "skipped" and end.cause is not Cause.XFAIL
     )
@@ -282,7 +282,7 @@ def skipped_lines(run: RunEvidence) -> list[str]:
 
 def not_begun_lines(run: RunEvidence, conclusion: RunConclusion) -> list[str]:
     """The tests that a time limit kept from being begun, in one line."""
-    names = [short_node_id(test.node_id) for test in conclusion.tests if test.fate is Fate.NOT_RUN]
+    names = [short_node_id(test.node_id) for test in conclusion.tests if test.result is TestResult.NOT_RUN]
     limited = any(end.time_limit_s is not None for end in run.ends.values())
     return [f"not begun, out of time: {', '.join(names)}"] if limited and names else []
 

@@ -28,7 +28,7 @@ STATE_KEY = pytest.StashKey["RunState"]()
 RUN_DIR_KEY = pytest.StashKey[Path]()
 LACKING_KEY = pytest.StashKey[str]()
 """Of a test that stays selected although the testbed lacks what it needs: the reason."""
-RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
+RUN_DIR, REMOTE_WORKER = "nfv_run_dir", "nfv_remote_worker"
 """In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
 MISTAKE = "nfv_mistake"
 """In a worker's output: the user's mistake that ends the run. Without it xdist would report an internal error."""
@@ -53,7 +53,7 @@ class RunState:
         uncollected: reports of files that could not be collected.
         partly: folders of which a file could not be collected, or is skipped as a whole.
         sla_files: what is called ``sla.yaml``, or nearly so, in the folders that were collected.
-        misused: what such files wrote that our calls refuse, each with its place.
+        misused: what such files wrote that our calls refuse, each with its location.
         evidence: the run's own, once it was read back; None also where it cannot be read.
         conclusion: the result of the run, printed after everything else; None for nothing.
         refused: a user's mistake ended the run before its first test, and pytest itself prints it.

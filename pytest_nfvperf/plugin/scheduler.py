@@ -30,19 +30,19 @@ from xdist.scheduler import LoadScopeScheduling
 
 from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.output import say
-from pytest_nfvperf.plugin.run_state import FAR, MISTAKE, OPTIONS_KEY, RUN_DIR, RUN_DIR_KEY, run_directory
+from pytest_nfvperf.plugin.run_state import MISTAKE, OPTIONS_KEY, REMOTE_WORKER, RUN_DIR, RUN_DIR_KEY, run_directory
 from pytest_nfvperf.plugin.worker import (
     ADOPTED,
     CHANNEL,
+    GROUPS,
     MEASURE,
     OBSERVED,
-    PLACES,
     ROOM,
     SAY,
     TESTBED,
     WANTED,
     AdoptedTests,
-    Place,
+    GroupInfo,
     merge_workers,
     refuse_not_utf8,
 )
@@ -85,7 +85,7 @@ class ControllerChannel:
     """
 
     def __init__(self, say: Callable[[str], None], labels: tuple[str, ...]) -> None:
-        self.places: dict[str, Place] = {}
+        self.group_infos: dict[str, GroupInfo] = {}
         self._say, self._labels = say, labels
         self._workers: dict[Any, _Worker] = {}
         self._observed: list[tuple[Any, str]] = []
@@ -174,8 +174,8 @@ class ControllerChannel:
             self._workers[node].testbed = None if content is None else (content[0], content[1])
         elif word == ROOM:
             self._workers[node].room = content
-        elif word == PLACES:
-            self.places = self.places or {test: Place(*place) for test, place in content.items()}
+        elif word == GROUPS:
+            self.group_infos = self.group_infos or {test: GroupInfo(*info) for test, info in content.items()}
         elif word == OBSERVED:
             self._observed.append((node, content))
         elif word == SAY:
@@ -192,31 +192,31 @@ class Group:
 
     Attributes:
         name: of the group. A test that needs no testbed is a group by itself.
-        place: None for such a test.
+        info: None for such a test.
         tests: those that are left.
         again: a lost worker left them.
     """
 
     name: str
-    place: Place | None
+    info: GroupInfo | None
     tests: Sequence[str]
     again: bool = False
 
     @property
     def measures(self) -> bool:
-        return measures(self.place)
+        return measures(self.info)
 
     @property
     def folder(self) -> str:
-        return self.place.folder if self.place is not None else ""
+        return self.info.folder if self.info is not None else ""
 
 
-def measures(place: Place | None) -> bool:
+def measures(info: GroupInfo | None) -> bool:
     """Whether tests of this place must have the machine to themselves."""
-    return place is not None and not place.functional
+    return info is not None and not info.functional
 
 
-def work_queue(tests: Sequence[str], places: dict[str, Place]) -> OrderedDict[str, dict[str, bool]]:
+def work_queue(tests: Sequence[str], group_infos: dict[str, GroupInfo]) -> OrderedDict[str, dict[str, bool]]:
     """Tests by group, each not done yet, as xdist's LoadScopeScheduling stores them.
 
     Tests that need no testbed come first, then functional groups, then those that measure. Apart from that the order
@@ -224,13 +224,13 @@ def work_queue(tests: Sequence[str], places: dict[str, Place]) -> OrderedDict[st
     """
     units: dict[str, dict[str, bool]] = {}
     for test in tests:
-        group = places[test].group if test in places else test
+        group = group_infos[test].group if test in group_infos else test
         units.setdefault(group, {})[test] = False
-    order = sorted(units, key=lambda group: (measures(places.get(group)), group in places))
+    order = sorted(units, key=lambda group: (measures(group_infos.get(group)), group in group_infos))
     return OrderedDict((group, units[group]) for group in order)
 
 
-def next_group(groups: Iterable[Group], folder: str, taken: Collection[str]) -> Group | None:
+def next_group(groups: Iterable[Group], folder: str, folders_in_use: Collection[str]) -> Group | None:
     """The group that a worker gets next; None when nothing is left for it.
 
     Groups of lost workers and groups that measure nothing come first. Then a worker stays in its own folder, then goes
@@ -239,7 +239,7 @@ def next_group(groups: Iterable[Group], folder: str, taken: Collection[str]) -> 
     Args:
         groups: groups that wait, and that the worker can run.
         folder: in which the worker is; "" for none.
-        taken: folders in which other workers are.
+        folders_in_use: folders in which other workers are.
     """
     measuring: list[Group] = []
     for group in groups:
@@ -247,7 +247,7 @@ def next_group(groups: Iterable[Group], folder: str, taken: Collection[str]) -> 
             return group
         measuring.append(group)
     own = next((group for group in measuring if group.folder == folder), None)
-    preferred = own or next((group for group in measuring if group.folder not in taken), None)
+    preferred = own or next((group for group in measuring if group.folder not in folders_in_use), None)
     if preferred is not None or not measuring:
         return preferred
     left = Counter[str]()
@@ -279,7 +279,7 @@ class DeferredScheduler:
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         """Note the tests of a worker, which has reported by now which of them measure."""
-        if self._channel.places and not self.is_ours:
+        if self._channel.group_infos and not self.is_ours:
             standard, self.chosen = self.chosen, TestbedScheduling(self._config, self._channel, self._refuse)
             self.chosen.numnodes = standard.numnodes
             for known in standard.nodes:
@@ -334,16 +334,16 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         """Distribute the tests when all workers have collected, and again when a replacement has."""
         if self.collection is None:
             self.collection = tests = self._first or []
-            self.workqueue = work_queue(tests, self._channel.places)
+            self.workqueue = work_queue(tests, self._channel.group_infos)
             self._channel.say_adopted(len(tests))
             waiting = [*self._waiting()]
-            if any(group.place is not None and group.place.functional for group in waiting):
+            if any(group.info is not None and group.info.functional for group in waiting):
                 self._channel.say_room()
             orphan = next(
                 (group for group in waiting if not any(self._may_get(node, group) for node in self.assigned_work)), None
             )
             if orphan is not None:
-                self._refuse(self._channel.why_no_testbed(orphan.place.label if orphan.place is not None else ""))
+                self._refuse(self._channel.why_no_testbed(orphan.info.label if orphan.info is not None else ""))
         self._feed()
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
@@ -386,13 +386,13 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         self.workqueue.move_to_end(name, last=False)
 
     def _split_scope(self, nodeid: str) -> str:
-        place = self._channel.places.get(nodeid)
-        return nodeid if place is None else place.group
+        info = self._channel.group_infos.get(nodeid)
+        return nodeid if info is None else info.group
 
     def _waiting(self) -> Iterator[Group]:
         for name, tests in self.workqueue.items():
             left = [test for test, done in tests.items() if not done]
-            yield Group(name, self._channel.places.get(name), left, name in self._again)
+            yield Group(name, self._channel.group_infos.get(name), left, name in self._again)
 
     def _unfinished(self, node: Any) -> list[tuple[str, dict[str, bool]]]:
         return [(name, tests) for name, tests in self.assigned_work[node].items() if not all(tests.values())]
@@ -407,7 +407,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
     def _could_run(self, node: Any, group: Group) -> bool:
         if node not in self.assigned_work or not self.registered_collections.get(node) or node.shutting_down:
             return False
-        if group.place is None or self._channel.holds(node, group.place.label):
+        if group.info is None or self._channel.holds(node, group.info.label):
             return True
         return not group.measures and self._channel.has_room(node)
 
@@ -424,9 +424,9 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         self._begin_measuring_when_quiet()
 
     def _assign_work_unit(self, node: Any) -> None:
-        taken = {self._folders.get(other, "") for other in self.assigned_work if other is not node}
+        folders_in_use = {self._folders.get(other, "") for other in self.assigned_work if other is not node}
         folder = self._folders.get(node, "")
-        group = next_group((group for group in self._waiting() if self._may_get(node, group)), folder, taken)
+        group = next_group((group for group in self._waiting() if self._may_get(node, group)), folder, folders_in_use)
         if group is None:
             node.shutdown()
             return
@@ -443,10 +443,10 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         # A worker runs its groups in order: only the first unfinished one of each can be running now.
         running = [groups[0][0] for groups in map(self._unfinished, self.assigned_work) if groups]
         running += map(self._split_scope, self._lost)
-        places = self._channel.places
-        if self.collection is None or not all(measures(places.get(name)) for name in running):
+        group_infos = self._channel.group_infos
+        if self.collection is None or not all(measures(group_infos.get(name)) for name in running):
             return
-        if all(measures(places.get(name)) for name in self.workqueue):
+        if all(measures(group_infos.get(name)) for name in self.workqueue):
             self._channel.let_measure(self.assigned_work)
 
 
@@ -469,10 +469,10 @@ def tolerate_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
         try:
             return start(spec, putevent)
         except _NOT_STARTED as error:
-            from pytest_nfvperf.model.evidence.conclusion import RunFate  # noqa: PLC0415 - only to end the run
+            from pytest_nfvperf.model.evidence.conclusion import RunResult  # noqa: PLC0415 - only to end the run
 
             reason = f"A worker cannot be started ({_first_line(error)})"
-            pytest.exit(reason, returncode=RunFate.BROKEN.exit_status)
+            pytest.exit(reason, returncode=RunResult.BROKEN.exit_status)
 
     manager.setup_node = start_twice
 
@@ -539,7 +539,7 @@ class XdistHooks:
         options = node.config.stash[OPTIONS_KEY]
         run_dir = run_directory(node.config, options)
         node.workerinput[RUN_DIR] = str(run_dir)
-        node.workerinput[FAR] = bool(not spec.popen or spec.chdir)
+        node.workerinput[REMOTE_WORKER] = bool(not spec.popen or spec.chdir)
         if options.resume is not None:
             from pytest_nfvperf.plugin.resume import send_earlier_run  # noqa: PLC0415 - only for resumed runs
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.sla_file import TESTBED_LABELS, doubts, unknown_labels
+from pytest_nfvperf.config.sla_file import TESTBED_LABELS, sla_warnings, unknown_labels
 from pytest_nfvperf.model.display import did_you_mean, how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE, Profile, plan_search_s
@@ -51,7 +51,7 @@ from pytest_nfvperf.plugin.run_state import LACKING_KEY, STATE_KEY, is_worker
 from pytest_nfvperf.session.deployment import NO_CAPTURE_INTERFACE, cabled_ports, why_no_nics
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty, shown_place
+from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty, shown_location
 
 NOT_ROOT = (
     "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
@@ -93,9 +93,9 @@ def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
         return next((number for number, name in enumerate(order) if f"/{name.strip('/')}/" in path), len(order))
 
     measuring = {item.path for item in items if is_measuring(item)}
-    places = [place for place, item in enumerate(items) if item.path in measuring]
-    for place, item in zip(places, sorted((items[place] for place in places), key=rank), strict=True):
-        items[place] = item
+    indices = [index for index, item in enumerate(items) if item.path in measuring]
+    for index, item in zip(indices, sorted((items[index] for index in indices), key=rank), strict=True):
+        items[index] = item
 
 
 def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None:
@@ -103,26 +103,26 @@ def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None
     from pytest_nfvperf.model.sla.rules import other_sides_first  # noqa: PLC0415 - every pytest run imports this
     from pytest_nfvperf.plugin.worker import selected_test  # noqa: PLC0415 - as above
 
-    places = [place for place, item in enumerate(items) if is_measuring(item)]
+    indices = [index for index, item in enumerate(items) if is_measuring(item)]
     own = session.backend.labels()
-    tests = [selected_test(items[place], session, own) for place in places]
+    tests = [selected_test(items[index], session, own) for index in indices]
     if not any(limit.relative_to for test in tests for rule in test.rules for _, limit in rule.require):
         return
-    ordered = [items[places[number]] for number in other_sides_first(tests)]
-    for place, item in zip(places, ordered, strict=True):
-        items[place] = item
+    ordered = [items[indices[number]] for number in other_sides_first(tests)]
+    for index, item in zip(indices, ordered, strict=True):
+        items[index] = item
 
 
 def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
     """Drop tests that the profile or the kind of time leaves out, and report them as pytest does for -k."""
     left_out = _LEFT_OUT.get(options.profile, (QUICK_ONLY, SMOKE_ONLY))
-    kept = of_this_time([item for item in items if not any(map(item.get_closest_marker, left_out))], options)
+    remaining = of_this_time([item for item in items if not any(map(item.get_closest_marker, left_out))], options)
     if options.profile == SMOKE.name:
-        kept = one_of_each_suite(kept)
-    dropped = [item for item in items if item not in set(kept)]
+        remaining = one_of_each_suite(remaining)
+    dropped = [item for item in items if item not in set(remaining)]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+        items[:] = remaining
 
 
 def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.Item]:
@@ -133,12 +133,12 @@ def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.
     """
     if options.virtual_time and options.compare is not None:
         return list(items)
-    kept = [
+    remaining = [
         item
         for item in items
         if not is_measuring(item) or bool(item.get_closest_marker(VIRTUAL_TIME)) is options.virtual_time
     ]
-    return kept if any(map(is_measuring, kept)) else list(items)
+    return remaining if any(map(is_measuring, remaining)) else list(items)
 
 
 def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -201,19 +201,19 @@ def check_slas(
     for pack in session.options.packs:
         refuse_empty(pack, session.slas.published(dict.fromkeys(item.path.parent for item in collected)))
     given = [(sla, tests, narrowed_by(config)) for sla in session.slas.from_command_line]
-    for sla, of_sla, narrowed in given or _beside(config, tests, session):
-        lines = [*doubts(sla), *_selected_by(sla, of_sla, narrowed, set(selected), session)]
+    for sla, of_sla, narrowed in given or _suite_slas(config, tests, session):
+        lines = [*sla_warnings(sla), *_selected_by(sla, of_sla, narrowed, set(selected), session)]
         for line in lines if getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0" else ():
             say(config, line)
 
 
-def _beside(
+def _suite_slas(
     config: pytest.Config, tests: Sequence[_Test], session: NfvSession
 ) -> Iterator[tuple[Sla, list[_Test], str]]:
     """The file beside each suite, with the suite's tests and what kept some of them from being collected."""
     folders = {} if session.options.packs else dict.fromkeys(test.item.path.parent for test in tests)
     for path in config.stash[STATE_KEY].sla_files if folders else ():
-        folder, shown = path.parent, shown_place(str(path), session.options.root)
+        folder, shown = path.parent, shown_location(str(path), session.options.root)
         if path.name != SUITE_SLA and folder in folders and not (folder / SUITE_SLA).is_file():
             raise ConfigError(f"is not read: call it {SUITE_SLA}, or name it by --nfv-sla", file=shown)
         tested = folder in folders or any(any(folder.glob(name)) for name in config.getini("python_files"))
@@ -368,12 +368,12 @@ def refuse_two_topologies(items: Iterable[pytest.Item]) -> None:
     """
     for item in items:
         arguments = getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
-        taken = [name for name in arguments if name in TOPOLOGY_FIXTURES]
-        if len(taken) > 1:
+        topologies = [name for name in arguments if name in TOPOLOGY_FIXTURES]
+        if len(topologies) > 1:
             raise pytest.UsageError(
-                f"{item.nodeid} takes the fixtures {listed(taken)}, which deploy a topology each, and a testbed has "
-                "one at a time: take one of them; or take `deploy`, and deploy the second after you measured on the "
-                "first; or compare both by study.forwarding_rate(...)"
+                f"{item.nodeid} takes the fixtures {listed(topologies)}, which deploy a topology each, and a testbed "
+                "has one at a time: take one of them; or take `deploy`, and deploy the second after you measured on "
+                "the first; or compare both by study.forwarding_rate(...)"
             )
 
 

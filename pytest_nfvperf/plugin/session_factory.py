@@ -28,16 +28,16 @@ from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.plugin.failure_causes import cause_of, place_in_test
+from pytest_nfvperf.plugin.failure_causes import cause_of, location_in_test
 from pytest_nfvperf.plugin.output import RESULT_LINES, other_results, say, terminal_of
 from pytest_nfvperf.plugin.resume import evidence_id, resumed_name
-from pytest_nfvperf.plugin.run_state import FAR, run_directory
+from pytest_nfvperf.plugin.run_state import REMOTE_WORKER, run_directory
 from pytest_nfvperf.plugin.selection import starts
 from pytest_nfvperf.plugin.worker import OBSERVED, ROOM, TESTBED, channel_of
 from pytest_nfvperf.ports.machine import Progress, Sink
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.slas import shown_place
+from pytest_nfvperf.session.slas import shown_location
 
 Say = Callable[[str], None]
 LEASES_KEY = pytest.StashKey[list[Lease]]()
@@ -53,7 +53,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         pytest.UsageError: the testbed file cannot be used.
     """
     workerinput = getattr(config, "workerinput", {})
-    if workerinput.get(FAR):
+    if workerinput.get(REMOTE_WORKER):
         raise pytest.UsageError(
             "a worker on another machine, or with chdir=, would keep its results there: start a run on each machine, "
             "and bring the results together (nfvperf site)"
@@ -65,7 +65,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         traffic = (
             None
             if options.traffic is None
-            else load_traffic(options.traffic, shown_place(str(options.traffic), options.root))
+            else load_traffic(options.traffic, shown_location(str(options.traffic), options.root))
         )
         given, is_held = _lease(config, options, run_dir)
         testbed = _testbed(config, options, given)
@@ -73,10 +73,10 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
     except Exception as error:
-        place = place_in_test(error, config.rootpath)  # in a hook of the project's conftest.py
-        if not place or cause_of(error, "call") is Cause.INTERNAL:
+        location = location_in_test(error, config.rootpath)  # in a hook of the project's conftest.py
+        if not location or cause_of(error, "call") is Cause.INTERNAL:
             raise
-        raise pytest.UsageError(f"{place}: {type(error).__name__}: {error}") from error
+        raise pytest.UsageError(f"{location}: {type(error).__name__}: {error}") from error
     sinks: list[Sink] = [exporter.sink(run_dir) for exporter in other_results(config)]
     channel = channel_of(config)
     session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks, traffic)
@@ -196,8 +196,8 @@ def release_testbed(config: pytest.Config) -> None:
         lease.close()
 
 
-def _hold(leases: list[Lease], place: Path, *, shared: bool = False) -> bool:
-    lease = try_lease(place, shared=shared)
+def _hold(leases: list[Lease], path: Path, *, shared: bool = False) -> bool:
+    lease = try_lease(path, shared=shared)
     if lease is not None:
         leases.append(lease)
     return lease is not None

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 CHANNEL, WANTED = "nfv_link", "nfv_wanted"
 """In a worker's input: its channel, and the label of the testbed that it shall take."""
-TESTBED, ROOM, PLACES, ADOPTED = "testbed", "room", "places", "adopted"
+TESTBED, ROOM, GROUPS, ADOPTED = "testbed", "room", "places", "adopted"
 OBSERVED, SAY, MEASURE = "observed", "say", "measure"
 _CHANNEL_KEY = pytest.StashKey["WorkerChannel | None"]()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GroupInfo:
     """Where a measuring test belongs.
 
     Attributes:
@@ -162,7 +162,7 @@ SLA_FIXTURE = "sla"
 """A test without this fixture is not judged by an SLA."""
 
 
-def report_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+def report_groups(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
     """In a worker, report which tests belong together, before xdist reports the collected tests.
 
     Raises:
@@ -174,12 +174,12 @@ def report_places(config: pytest.Config, items: Sequence[pytest.Item], session: 
     if channel is None:
         return
     config.option.loadgroup = False  # else xdist puts the group into the test's id, which our scheduler does not need
-    places = places_by_test([item for item in items if is_measuring(item)], session)
-    channel.send(PLACES, {test: astuple(place) for test, place in places.items()})
+    group_infos = groups_by_test([item for item in items if is_measuring(item)], session)
+    channel.send(GROUPS, {test: astuple(info) for test, info in group_infos.items()})
 
 
-def places_by_test(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Place]:
-    """The place of each test. Tests that an SLA relation or a mark xdist_group joins form a group."""
+def groups_by_test(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, GroupInfo]:
+    """The group of each test. Tests that an SLA relation or a mark xdist_group joins form a group."""
     from pytest_nfvperf.model.sla.rules import Groups, join_related  # noqa: PLC0415 - only where something is measured
 
     testbed_labels = session.backend.labels()
@@ -196,7 +196,7 @@ def places_by_test(items: Sequence[pytest.Item], session: NfvSession) -> dict[st
     # One test that measures makes its whole group measure.
     measuring = {groups.of(number) for number, item in enumerate(items) if not _is_functional(item, session)}
     return {
-        item.nodeid: Place(
+        item.nodeid: GroupInfo(
             items[groups.of(number)].nodeid, selected[number].folder, labels[number], groups.of(number) not in measuring
         )
         for number, item in enumerate(items)

@@ -83,7 +83,7 @@ class RunEnd:
     def ask_soak(self, name: str) -> None:
         """A running soak took the signal of this name, and ends; the run shall end after it."""
 
-    def patience(self) -> AbstractContextManager[None]:
+    def long_close(self) -> AbstractContextManager[None]:
         """Around what may take long to close: in a run that was asked to stop it is broken off after a moment."""
         return nullcontext()
 

@@ -123,7 +123,7 @@ class NfvSession:
     Attributes:
         deployed: what the running test deployed, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests of the run; None until the first of them is about to run.
-        awaited: rules that a selected test must be judged by: what each selects, by its place.
+        awaited: rules that a selected test must be judged by: what each selects, by its location.
         not_for_testbed: node ids of tests that are not selected because the testbed lacks what they need, by reason.
         test_file: file of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak: the run ends after this test; "" without one.
@@ -232,7 +232,7 @@ class NfvSession:
 
     @cached_property
     def _context(self) -> Context:
-        instead = as_it_is if self.traffic is None else self.traffic.in_place_of
+        instead = as_it_is if self.traffic is None else self.traffic.replacement_for
         virtual = self.options.virtual_time
         return Context(
             self.recorder,
@@ -240,7 +240,7 @@ class NfvSession:
             self.backend.clock,
             time_limit=self.time_limit,
             virtual=virtual,
-            in_place_of=instead,
+            replacement_for=instead,
         )
 
     @cached_property
@@ -313,7 +313,7 @@ class NfvSession:
 
     def failed_on(self, error: BaseException) -> list[TopologyData]:
         """The deployed topologies that a failure of the running test is about; at least one."""
-        return failed_on(error, self.deployed, self._context.places)
+        return failed_on(error, self.deployed, self._context.locations)
 
     def search(self, labels: Mapping[str, str]) -> Search:
         if self.comparison is not None:
@@ -326,7 +326,7 @@ class NfvSession:
             self.backend.estimate_search_s,
             partial(self._limits_to_judge, labels, remeasured=True),
             self.options.repeat,
-            self._context.in_place_of,
+            self._context.replacement_for,
         )
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
@@ -521,7 +521,7 @@ class NfvSession:
         """
         stopping = self.stopping
         try:
-            with stopping.patience():
+            with stopping.long_close():
                 if self._rig is not None:
                     self._rig.close()
         finally:
@@ -551,7 +551,7 @@ class NfvSession:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
         of_ports, of_underlays = self.backend.line_rate_bps(), self.backend.testbed.underlay_line_rate_bps
         return Limits(
-            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=remeasured),
+            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, remeasured=remeasured),
             line_rate_fps=line_rate_fps(live.topology, traffic, directions, of_ports, of_underlays),
         )
 
@@ -600,7 +600,7 @@ def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -
 
 
 def failed_on(
-    error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: RunLocations
+    error: BaseException, deployed: Mapping[DeployedOn, TopologyData], locations: RunLocations
 ) -> list[TopologyData]:
     """The topologies on which the failed trials and runs were measured; else the one deployed, or used, last.
 
@@ -611,11 +611,11 @@ def failed_on(
         failed_runs = error.runs
     elif isinstance(error, InvalidTrialsError):
         failed_runs = [trial.id for trial in error.trials]
-    topologies = [deployed[place] for place in places.of(failed_runs) if place in deployed]
+    topologies = [deployed[deployed_on] for deployed_on in locations.of(failed_runs) if deployed_on in deployed]
     if topologies:
         return [topology for number, topology in enumerate(topologies) if topology not in topologies[:number]]
-    if places.last is not None and places.last in deployed:
-        return [deployed[places.last]]
+    if locations.last is not None and locations.last in deployed:
+        return [deployed[locations.last]]
     return [list(deployed.values())[-1]]
 
 

@@ -46,8 +46,8 @@ def published_figures(run: RunEvidence, root: Path | None = None) -> tuple[Sla, 
     ``root``: the folder that node ids are relative to; by default the current directory.
     """
     files = [(root or Path()) / node_id.split("::")[0] for node_id in run.tests if node_id]
-    beside = (folder / PUBLISHED_FILE for folder in dict.fromkeys(file.parent for file in files))
-    return tuple(load_sla(path) for path in beside if path.is_file())
+    candidates = (folder / PUBLISHED_FILE for folder in dict.fromkeys(file.parent for file in files))
+    return tuple(load_sla(path) for path in candidates if path.is_file())
 
 
 def published_relations(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedRelation, ...]:

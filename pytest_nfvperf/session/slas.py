@@ -363,17 +363,17 @@ class Slas:
         return self._by_path.get(path)
 
     def _load(self, path: Path) -> Sla:
-        return load_sla(path, shown_place(str(path), self._options.root))
+        return load_sla(path, shown_location(str(path), self._options.root))
 
 
-def shown_place(place: str, root: Path) -> str:
-    """A file, or a place in one ("/root/x/suites/cost/sla.yaml:6: rules[0]"), relative to ``root``, pytest's rootdir.
+def shown_location(location: str, root: Path) -> str:
+    """A file, or a line in one ("/root/x/suites/cost/sla.yaml:6: rules[0]"), relative to ``root``, pytest's rootdir.
 
     A suite of the package gives "pytest_nfvperf/suites/cost/sla.yaml:6: rules[0]". Other paths stay as they are.
     """
-    if place.startswith(f"{_PACKAGE}/suites/"):
-        return place.removeprefix(f"{_PACKAGE.parent}/")
-    return place.removeprefix(f"{root}/")
+    if location.startswith(f"{_PACKAGE}/suites/"):
+        return location.removeprefix(f"{_PACKAGE.parent}/")
+    return location.removeprefix(f"{root}/")
 
 
 def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:

@@ -70,8 +70,8 @@ def check_content(live: LiveTopology, receiver: Capture, copies: CopyTrials, fra
     receiver.start()
     counted = copies(live, sent, load_fps=CALM_FPS)
     captured = receiver.stop()
-    (way,) = live.topology.directions
-    found = check_frames(captured.samples, live.topology, way, sent)
+    (direction,) = live.topology.directions
+    found = check_frames(captured.samples, live.topology, direction, sent)
     if captured.lost:
         raise InconclusiveError(f"the receiver lost {captured.lost} copies itself: give it more CPU, or a calmer load")
     if found.wrong:

@@ -17,7 +17,7 @@ from truth_support import (
     ENDS_WITHIN,
     HEAD,
     SIMULATED,
-    Told,
+    Reported,
     check_run,
     check_test,
     headline_of,
@@ -41,12 +41,12 @@ IN_THE_GATE = {"test_pass", "test_fail", "test_bound", "test_tolerated", "test_u
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in IN_THE_GATE else MORE) for name in CASES])
 def test_alone(pytester: pytest.Pytester, name: str) -> None:
     case = CASES[name]
-    told = run_cases(pytester, [name], *case.options)
-    check_run(told, case.run, case.status)
-    check_test(told, name, case)
-    assert ("Accepted" in headline_of(told.page)) == (name == "test_pass")
+    reported = run_cases(pytester, [name], *case.options)
+    check_run(reported, case.run, case.status)
+    check_test(reported, name, case)
+    assert ("Accepted" in headline_of(reported.page)) == (name == "test_pass")
     if name == "test_fail":
-        assert "mine/test_mine.py::test_fail: ndr: observed 3.99 Mpps, limit >= 5 Mpps." in told.last_line
+        assert "mine/test_mine.py::test_fail: ndr: observed 3.99 Mpps, limit >= 5 Mpps." in reported.last_line
 
 
 @pytest.mark.parametrize(
@@ -65,62 +65,63 @@ def test_alone(pytester: pytest.Pytester, name: str) -> None:
     ids=["all", "skipped", "failed", "broken", "accepted"],
 )
 def test_together(pytester: pytest.Pytester, names: list[str], head: str, status: int) -> None:
-    told = run_cases(pytester, names)
-    check_run(told, head, status)
+    reported = run_cases(pytester, names)
+    check_run(reported, head, status)
     for name in names:
-        check_test(told, name, CASES[name])
+        check_test(reported, name, CASES[name])
 
 
 def test_left_out_after_a_failure(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_assert", "test_pass"], "-x")
-    check_run(told, "Failed: of 2 selected tests 1 failed, 1 not run", 1)
-    assert told.badges["show"]["test_pass"] == told.badges["page"]["test_pass"] == "not run"
-    assert (told.junit["test_pass"], told.words["junit"]["test_pass"]) == ("skipped", "not run")
-    check_unended(told, {"test_pass": "skipped"})
+    reported = run_cases(pytester, ["test_assert", "test_pass"], "-x")
+    check_run(reported, "Failed: of 2 selected tests 1 failed, 1 not run", 1)
+    assert reported.badges["show"]["test_pass"] == reported.badges["page"]["test_pass"] == "not run"
+    assert (reported.junit["test_pass"], reported.words["junit"]["test_pass"]) == ("skipped", "not run")
+    check_unended(reported, {"test_pass": "skipped"})
 
 
-def check_unended(told: Told, allure: dict[str, str]) -> None:
+def check_unended(reported: Reported, allure: dict[str, str]) -> None:
     """JUnit and Allure say the same of tests that did not end: ``allure`` has the status of each."""
     for name, status in allure.items():
-        assert told.allure[name] == status
-        assert told.words["allure"][name] == told.words["junit"][name]
-        assert told.reasons["allure"][name] == told.reasons["junit"][name] != ""
+        assert reported.allure[name] == status
+        assert reported.words["allure"][name] == reported.words["junit"][name]
+        assert reported.reasons["allure"][name] == reported.reasons["junit"][name] != ""
 
 
 def test_interrupted(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass"], more=ENDS["interrupted"])
-    check_run(told, "Interrupted: of 2 selected tests 1 unfinished, 1 not run", 2)
-    for said in (told.badges["show"], told.badges["page"], told.words["junit"], told.words["allure"]):
+    reported = run_cases(pytester, ["test_pass"], more=ENDS["interrupted"])
+    check_run(reported, "Interrupted: of 2 selected tests 1 unfinished, 1 not run", 2)
+    for said in (reported.badges["show"], reported.badges["page"], reported.words["junit"], reported.words["allure"]):
         assert said == {"test_end": "unfinished", "test_pass": "not run"}
-    check_unended(told, {"test_end": "broken", "test_pass": "skipped"})
-    assert told.reasons["allure"]["test_end"] == "it had begun when the run ended"
+    check_unended(reported, {"test_end": "broken", "test_pass": "skipped"})
+    assert reported.reasons["allure"]["test_end"] == "it had begun when the run ended"
 
 
 def test_stopped_while_the_report_is_written(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass", "test_assert"], "--maxfail", "9", conftest=ENDS_LATE)
-    check_run(told, "Interrupted: of 2 selected tests 1 failed, 1 passed", 2)
-    assert "stopped by SIGINT while the report was written: every test had ended" in told.last_line
+    reported = run_cases(pytester, ["test_pass", "test_assert"], "--maxfail", "9", conftest=ENDS_LATE)
+    check_run(reported, "Interrupted: of 2 selected tests 1 failed, 1 passed", 2)
+    assert "stopped by SIGINT while the report was written: every test had ended" in reported.last_line
     for name in ("test_pass", "test_assert"):
-        check_test(told, name, CASES[name])
+        check_test(reported, name, CASES[name])
 
 
 def test_killed(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass"], more=ENDS["killed"])
-    assert told.status == -signal.SIGKILL
-    assert told.show_status == 3
+    reported = run_cases(pytester, ["test_pass"], more=ENDS["killed"])
+    assert reported.status == -signal.SIGKILL
+    assert reported.show_status == 3
     assert (
-        headline_of(told.page) == "Killed: the run did not end by itself: of 2 selected tests 1 unfinished, 1 not run"
+        headline_of(reported.page)
+        == "Killed: the run did not end by itself: of 2 selected tests 1 unfinished, 1 not run"
     )
-    assert told.badges["show"] == told.badges["page"] == {"test_end": "unfinished", "test_pass": "not run"}
-    assert "`nfvperf clean` removes what the run left" in told.shown
-    assert not told.junit
-    assert not told.allure
+    assert reported.badges["show"] == reported.badges["page"] == {"test_end": "unfinished", "test_pass": "not run"}
+    assert "`nfvperf clean` removes what the run left" in reported.shown
+    assert not reported.junit
+    assert not reported.allure
 
 
 def test_an_ordinary_test_beside_them_counts(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass"], more="def test_plain():\n    assert [1] == [2]\n")
-    check_run(told, "Failed: of 2 selected tests 1 failed, 1 passed", 1)
-    assert told.badges["show"]["test_plain"] == told.badges["page"]["test_plain"] == "FAIL"
+    reported = run_cases(pytester, ["test_pass"], more="def test_plain():\n    assert [1] == [2]\n")
+    check_run(reported, "Failed: of 2 selected tests 1 failed, 1 passed", 1)
+    assert reported.badges["show"]["test_plain"] == reported.badges["page"]["test_plain"] == "FAIL"
 
 
 def test_ordinary_tests_alone_are_pytests_own(pytester: pytest.Pytester) -> None:
@@ -138,29 +139,35 @@ def test_what_cannot_be_collected_is_told(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "-p", "no:cacheprovider", "--junitxml", "junit.xml", "--alluredir", "allure", "mine"
     )
-    told = read(pytester.path, int(result.ret), result.stdout.str())
-    check_run(told, "Interrupted: of 2 selected tests 1 usage error, 1 not run", 2)
-    assert "1 error during collection" in told.last_line
-    assert "cannot be collected: ModuleNotFoundError: No module named 'no_such_module'" in told.shown
-    assert told.allure == {"mine/test_typo.py": "broken", "test_pass": "skipped"}
-    assert told.words["allure"] == {"mine/test_typo.py": "usage", "test_pass": "not run"}
-    assert "No module named 'no_such_module'" in told.reasons["allure"]["mine/test_typo.py"]
+    reported = read(pytester.path, int(result.ret), result.stdout.str())
+    check_run(reported, "Interrupted: of 2 selected tests 1 usage error, 1 not run", 2)
+    assert "1 error during collection" in reported.last_line
+    assert "cannot be collected: ModuleNotFoundError: No module named 'no_such_module'" in reported.shown
+    assert reported.allure == {"mine/test_typo.py": "broken", "test_pass": "skipped"}
+    assert reported.words["allure"] == {"mine/test_typo.py": "usage", "test_pass": "not run"}
+    assert "No module named 'no_such_module'" in reported.reasons["allure"]["mine/test_typo.py"]
 
 
 def test_a_rule_that_judges_nothing_ends_the_run_before_it_begins(pytester: pytest.Pytester) -> None:
     pytester.makefile(".yaml", other="schema: 1\nrules: [{where: {test: test_nobody}, require: {ndr: '>= 1 Mpps'}}]\n")
-    told = run_cases(pytester, ["test_pass", "test_assert"], "--nfv-sla", "other.yaml")
-    check_run(told, "Usage error: of 2 selected tests 2 not run", 4)
-    assert "no test matches {test: test_nobody}, so this rule judges nothing" in told.last_line
+    reported = run_cases(pytester, ["test_pass", "test_assert"], "--nfv-sla", "other.yaml")
+    check_run(reported, "Usage error: of 2 selected tests 2 not run", 4)
+    assert "no test matches {test: test_nobody}, so this rule judges nothing" in reported.last_line
     not_run = dict.fromkeys(("test_pass", "test_assert"), "not run")
-    assert told.badges["show"] == told.badges["page"] == told.words["junit"] == told.words["allure"] == not_run
-    assert set(told.junit.values()) == {"skipped"}
+    assert (
+        reported.badges["show"]
+        == reported.badges["page"]
+        == reported.words["junit"]
+        == reported.words["allure"]
+        == not_run
+    )
+    assert set(reported.junit.values()) == {"skipped"}
 
 
 def test_a_testbed_file_that_cannot_be_used(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_assert"], "--nfv-testbed", "nowhere.yaml")
-    check_run(told, "Usage error", 4)
-    assert "nowhere.yaml" in told.last_line
+    reported = run_cases(pytester, ["test_assert"], "--nfv-testbed", "nowhere.yaml")
+    check_run(reported, "Usage error", 4)
+    assert "nowhere.yaml" in reported.last_line
 
 
 BAD_OPTIONS = [
@@ -179,10 +186,10 @@ ONE_OF_THEM = pytest.mark.thorough("one of them is in make test, and what each s
     [BAD_OPTIONS[0], *(pytest.param(*words, marks=ONE_OF_THEM) for words in BAD_OPTIONS[1:])],
 )
 def test_an_option_that_cannot_be_used(pytester: pytest.Pytester, option: str, value: str, message: str) -> None:
-    told = run_cases(pytester, ["test_assert"], option, value)
-    check_run(told, "Usage error", 4)
-    assert f"{option}: {message}" in told.last_line
-    assert message in unescape(told.page)
+    reported = run_cases(pytester, ["test_assert"], option, value)
+    check_run(reported, "Usage error", 4)
+    assert f"{option}: {message}" in reported.last_line
+    assert message in unescape(reported.page)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +207,9 @@ def test_with_workers_a_usage_error_ends_the_run_the_same(
     pytester: pytest.Pytester, options: tuple[str, ...], message: str
 ) -> None:
     pytester.makefile(".yaml", one=ONE)
-    told = run_cases(pytester, ["test_assert"], *options, "-n", "2")
-    check_run(told, "Usage error", 4)
-    assert message in told.last_line
+    reported = run_cases(pytester, ["test_assert"], *options, "-n", "2")
+    check_run(reported, "Usage error", 4)
+    assert message in reported.last_line
 
 
 @pytest.mark.parametrize(
@@ -231,36 +238,36 @@ def test_a_usage_error_of_a_plan_leaves_nothing(pytester: pytest.Pytester, optio
 
 
 def test_an_internal_error(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass", "test_assert"], conftest=ENDS_WITHIN)
-    check_run(told, "Internal error: of 2 selected tests 1 not run, 1 passed", 3)
-    assert "RuntimeError: a plugin's fault" in told.last_line
-    assert told.badges["show"] == told.badges["page"] == {"test_pass": "PASS", "test_assert": "not run"}
+    reported = run_cases(pytester, ["test_pass", "test_assert"], conftest=ENDS_WITHIN)
+    check_run(reported, "Internal error: of 2 selected tests 1 not run, 1 passed", 3)
+    assert "RuntimeError: a plugin's fault" in reported.last_line
+    assert reported.badges["show"] == reported.badges["page"] == {"test_pass": "PASS", "test_assert": "not run"}
 
 
 def test_a_worker_that_dies(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass"], "-n", "1", "--max-worker-restart", "0", more=ENDS["killed"])
-    check_run(told, "Testbed broken: of 2 selected tests 1 testbed broken, 1 not run", 11)
-    assert "test_end: the worker that ran it died" in told.last_line
-    for said in (told.badges["show"], told.badges["page"]):
+    reported = run_cases(pytester, ["test_pass"], "-n", "1", "--max-worker-restart", "0", more=ENDS["killed"])
+    check_run(reported, "Testbed broken: of 2 selected tests 1 testbed broken, 1 not run", 11)
+    assert "test_end: the worker that ran it died" in reported.last_line
+    for said in (reported.badges["show"], reported.badges["page"]):
         assert said == {"test_end": "BROKEN", "test_pass": "not run"}
-    assert told.junit["test_end"] == "error"
-    check_unended(told, {"test_end": "broken", "test_pass": "skipped"})
-    assert told.words["allure"] == {"test_end": "broken", "test_pass": "not run"}
-    assert told.reasons["allure"]["test_end"] == "the worker that ran it died"
+    assert reported.junit["test_end"] == "error"
+    check_unended(reported, {"test_end": "broken", "test_pass": "skipped"})
+    assert reported.words["allure"] == {"test_end": "broken", "test_pass": "not run"}
+    assert reported.reasons["allure"]["test_end"] == "the worker that ran it died"
 
 
 def test_a_worker_that_dies_and_whose_test_is_repeated(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass"], "-n", "1", more=ENDS["killed once"])
-    check_run(told, "Accepted: the one requirement met, all 2 selected tests passed", 0)
-    assert told.badges["show"] == told.badges["page"] == {"test_end": "PASS", "test_pass": "PASS"}
-    assert told.words["junit"] == told.words["allure"] == {"test_end": "passed", "test_pass": "passed"}
-    assert told.junit == {"test_end": "", "test_pass": ""}
-    for said in (told.terminal, told.shown, told.page):
+    reported = run_cases(pytester, ["test_pass"], "-n", "1", more=ENDS["killed once"])
+    check_run(reported, "Accepted: the one requirement met, all 2 selected tests passed", 0)
+    assert reported.badges["show"] == reported.badges["page"] == {"test_end": "PASS", "test_pass": "PASS"}
+    assert reported.words["junit"] == reported.words["allure"] == {"test_end": "passed", "test_pass": "passed"}
+    assert reported.junit == {"test_end": "", "test_pass": ""}
+    for said in (reported.terminal, reported.shown, reported.page):
         assert "worker gw0 died while it ran mine/test_mine.py::test_end, which gw1 repeated" in said
 
 
 def test_with_workers_the_controller_tells_the_same(pytester: pytest.Pytester) -> None:
-    told = run_cases(pytester, ["test_pass", "test_bound", "test_skip"], "-n", "2")
-    check_run(told, "Inconclusive: of 3 selected tests 1 inconclusive, 1 skipped, 1 passed", 10)
-    assert told.badges["show"] == told.badges["page"]
-    assert told.badges["page"] == {"test_pass": "PASS", "test_bound": "INCONCLUSIVE", "test_skip": "skipped"}
+    reported = run_cases(pytester, ["test_pass", "test_bound", "test_skip"], "-n", "2")
+    check_run(reported, "Inconclusive: of 3 selected tests 1 inconclusive, 1 skipped, 1 passed", 10)
+    assert reported.badges["show"] == reported.badges["page"]
+    assert reported.badges["page"] == {"test_pass": "PASS", "test_bound": "INCONCLUSIVE", "test_skip": "skipped"}

@@ -56,12 +56,12 @@ def test_a_result_has_what_was_asked_for(rig: Rig, spec: StreamSpec) -> None:
     result = rig.run(spec)
     assert result.spec == spec
     assert result.valid
-    assert [way.direction for way in result.directions] == list(spec.directions)
-    for way in result.directions:
-        assert len(way.streams) == spec.streams
-        assert way.elapsed_ns / 1e9 == pytest.approx(spec.duration_s, abs=0.1)
-        assert (way.retransmits is None) == (spec.protocol == "udp")
-        assert (way.datagrams is None) == (way.lost_datagrams is None) == (spec.protocol == "tcp")
+    assert [counts.direction for counts in result.directions] == list(spec.directions)
+    for counts in result.directions:
+        assert len(counts.streams) == spec.streams
+        assert counts.elapsed_ns / 1e9 == pytest.approx(spec.duration_s, abs=0.1)
+        assert (counts.retransmits is None) == (spec.protocol == "udp")
+        assert (counts.datagrams is None) == (counts.lost_datagrams is None) == (spec.protocol == "tcp")
     assert result.goodput_bps
     assert result.cores
 

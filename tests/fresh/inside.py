@@ -68,9 +68,9 @@ def _lay_out(release: str, archive: Path) -> bool:
         shutil.copy(Path("/") / name, ROOT / name)
     _bind(cache_directory() / f"{release}-apt", ROOT / "var/cache/apt/archives")
     _bind(cache_directory() / "pip", ROOT / "root/.cache/pip")
-    for place in map(Path, os.environ.get("PIP_FIND_LINKS", "").split()):
-        if place.is_dir():
-            _bind(place, ROOT / place.relative_to("/"))
+    for directory in map(Path, os.environ.get("PIP_FIND_LINKS", "").split()):
+        if directory.is_dir():
+            _bind(directory, ROOT / directory.relative_to("/"))
     _checked("git", "clone", "--quiet", f"file://{Path.cwd()}", str(ROOT / TREE))
     return True
 

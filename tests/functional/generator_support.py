@@ -31,7 +31,7 @@ class Rig:
     ports: tuple[GeneratorPort, ...]
 
     @property
-    def ways(self) -> tuple[Direction, ...]:
+    def directions(self) -> tuple[Direction, ...]:
         """Both directions."""
         return directions(Traffic())
 
@@ -39,7 +39,7 @@ class Rig:
         """Attach both ports and let frames flow once."""
         self.generator.attach(self.ports)
         self.generator.wait_links_up(5.0)
-        self.generator.learn(Traffic(), self.ways)
+        self.generator.learn(Traffic(), self.directions)
         return self.generator
 
 
@@ -106,10 +106,12 @@ def looped_rig(directory: Path, loop: VhostLoop, *, cpus: tuple[int, ...] = (GEN
         yield Rig(generator, tuple(loop_ports(loop.devices, mtu=MTU)))
 
 
-def spec(ways: tuple[Direction, ...], load_fps: int = 20_000, duration_s: float = 0.1, **changes: object) -> TrialSpec:
+def spec(
+    directions: tuple[Direction, ...], load_fps: int = 20_000, duration_s: float = 0.1, **changes: object
+) -> TrialSpec:
     """A trial that any machine can run; ``traffic`` and the rest can be given."""
     values: dict[str, object] = {"traffic": Traffic(), "residual_s": 0.3, **changes}
-    return TrialSpec(load_fps=load_fps, duration_s=duration_s, directions=ways, **values)  # type: ignore[arg-type]
+    return TrialSpec(load_fps=load_fps, duration_s=duration_s, directions=directions, **values)  # type: ignore[arg-type]
 
 
 def check_identities(counts: DirectionCounts) -> None:

@@ -19,7 +19,11 @@ BUILT_IN = Path("/run/frr")
 
 def route_daemon() -> str:
     """Which daemon of the FRR here is told of static routes."""
-    return "mgmtd" if any((Path(place) / "mgmtd").exists() for place in PROGRAMS["bgpd"].directories) else "staticd"
+    return (
+        "mgmtd"
+        if any((Path(directory) / "mgmtd").exists() for directory in PROGRAMS["bgpd"].directories)
+        else "staticd"
+    )
 
 
 @contextmanager

@@ -34,12 +34,12 @@ def veth_cables(number: int) -> Iterator[list[tuple[str, str]]]:
     names = [(f"{tag}d{index}", f"{tag}g{index}") for index in range(number)]
     try:
         with IPRoute() as host:
-            for near, far in names:
-                host.link("add", ifname=near, kind="veth", peer=far)
+            for local, peer in names:
+                host.link("add", ifname=local, kind="veth", peer=peer)
         yield names
     finally:
-        for near, _ in names:
-            remove_link(near)
+        for local, _ in names:
+            remove_link(local)
 
 
 def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,8 +55,8 @@ def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     return run_in(folder, "pytest", *arguments)
 
 
-def lab_testbed(near: Sequence[str], far: Sequence[str], **ovs: Any) -> Testbed:
-    """Ports dpdk0, dpdk1, ... on interfaces ``near``, cabled in order to generator ports on ``far``."""
+def lab_testbed(local: Sequence[str], peer: Sequence[str], **ovs: Any) -> Testbed:
+    """Ports dpdk0, dpdk1, ... on interfaces ``local``, cabled in order to generator ports on ``peer``."""
     found = discover_testbed()
     spec = {"datapath": "netdev", "other_config": (), **ovs}
     return dataclasses.replace(
@@ -64,9 +64,9 @@ def lab_testbed(near: Sequence[str], far: Sequence[str], **ovs: Any) -> Testbed:
         name="veth lab",
         discovered=False,
         ovs=dataclasses.replace(found.ovs, **spec),
-        ports=tuple(DutPort(f"dpdk{n}", "interface", interface=name) for n, name in enumerate(near)),
-        generator=GeneratorSpec(ports=tuple(range(len(far))), devices=tuple(far)),
-        links=tuple(CableSpec(str(n), f"dpdk{n}") for n in range(len(far))),
+        ports=tuple(DutPort(f"dpdk{n}", "interface", interface=name) for n, name in enumerate(local)),
+        generator=GeneratorSpec(ports=tuple(range(len(peer))), devices=tuple(peer)),
+        links=tuple(CableSpec(str(n), f"dpdk{n}") for n in range(len(peer))),
     )
 
 

@@ -89,7 +89,7 @@ class LiveLoss:
         load_fps: int,
         duration_s: float = 0.3,
         traffic: Traffic | None = None,
-        ways: tuple[Direction, ...] = (ONE_WAY,),
+        directions: tuple[Direction, ...] = (ONE_WAY,),
     ) -> Trial:
         """One trial, from p0 to p1 if nothing else is said, valid or not."""
         clock = SystemClock()
@@ -101,7 +101,7 @@ class LiveLoss:
             context=Context(Recorder("loss", [], clock), Progress(), clock),
         )
         given = traffic or Traffic(bidirectional=False)
-        return runner.run_once(TrialSpec(given, load_fps, duration_s, ways, latency=False))
+        return runner.run_once(TrialSpec(given, load_fps, duration_s, directions, latency=False))
 
     def ledger(self, load_fps: int, duration_s: float = 0.3, traffic: Traffic | None = None) -> Ledger:
         """The ledger of one trial."""

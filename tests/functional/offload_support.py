@@ -60,8 +60,8 @@ def prefix_with_nic(folder: Path, library: Path, behaviour: str, version: str | 
     """
     binaries, prefix = locate(version), folder / "ovs"
     seen = (*visible, library.parent)
-    for place in ("sbin", "bin", "share/openvswitch"):
-        (prefix / place).mkdir(parents=True)
+    for directory in ("sbin", "bin", "share/openvswitch"):
+        (prefix / directory).mkdir(parents=True)
     shutil.copyfile(binaries.schema, prefix / "share/openvswitch/vswitch.ovsschema")
     preload = f"export OFFLOADING_NIC={shlex.quote(behaviour)}\n{_preload(library)}"
     _script(prefix / "sbin/ovs-vswitchd", binaries, binaries.vswitchd, seen, preload)

@@ -14,16 +14,16 @@ from pytest_nfvperf.adapters.ovs.installation import locate
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 
 
-def make_root(place: Path) -> Path:
+def make_root(directory: Path) -> Path:
     """Copies of the files at their own paths; the root's ``lib`` and ``lib64`` are links, as everywhere by now."""
     binaries = locate()
     for name in ("bin", "sbin", "lib", "lib64"):
-        (place / "usr" / name).mkdir(parents=True)
-        (place / name).symlink_to(f"usr/{name}")
+        (directory / "usr" / name).mkdir(parents=True)
+        (directory / name).symlink_to(f"usr/{name}")
     programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl]
     plugins = list(Path("/usr/lib").glob("*/dpdk/pmds-*/librte_*.so*"))
-    _copy([*programs, binaries.schema, *plugins, *_libraries([*programs, *plugins])], place)
-    return place
+    _copy([*programs, binaries.schema, *plugins, *_libraries([*programs, *plugins])], directory)
+    return directory
 
 
 def _libraries(files: Iterable[Path]) -> set[Path]:
@@ -32,15 +32,15 @@ def _libraries(files: Iterable[Path]) -> set[Path]:
     return {Path(found) for found in _LIBRARY.findall(told)}
 
 
-def _copy(files: Iterable[Path], place: Path) -> None:
+def _copy(files: Iterable[Path], directory: Path) -> None:
     # Links stay links: DPDK would load a plugin once for each of its names.
     for file in (each for named in files for each in (named, named.resolve())):
-        target = place / os.path.relpath(file, "/")
+        target = directory / os.path.relpath(file, "/")
         target.parent.mkdir(parents=True, exist_ok=True)
         if not os.path.lexists(target):
             shutil.copy2(file, target, follow_symlinks=False)
 
 
-def listing(place: Path) -> dict[str, int]:
+def listing(directory: Path) -> dict[str, int]:
     """Every file and directory below, with its change time in ns."""
-    return {str(path): path.lstat().st_ctime_ns for path in sorted(place.rglob("*"))}
+    return {str(path): path.lstat().st_ctime_ns for path in sorted(directory.rglob("*"))}

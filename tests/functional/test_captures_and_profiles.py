@@ -16,7 +16,7 @@ from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
 from pytest_nfvperf.model.traffic.mix import TrafficMix, classes_of
 from tests.functional.engine_talk import talk, talks
 from tests.functional.test_frame_programs import Files, files, number_of, program, signed_again
-from tests.unit.test_captures import CAPTURES, padded, place_of, recomputed, walk
+from tests.unit.test_captures import CAPTURES, padded, recomputed, signature_layout, walk
 from tests.unit.test_stl_profiles import IMIX, RANGE_OF_CLIENTS, SYN_ATTACK
 
 __all__ = ["files", "talk", "talks"]
@@ -40,7 +40,9 @@ def test_a_capture_is_sent_as_its_file_says_and_known_again(files: Files, name: 
     caught = files.sent(made)
 
     numbered(caught, made)
-    kept = [padded(each) for each in packets if not isinstance(place_of(walk(padded(each)), len(padded(each))), str)]
+    kept = [
+        padded(each) for each in packets if not isinstance(signature_layout(walk(padded(each)), len(padded(each))), str)
+    ]
     wanted = [kept[number % len(kept)] for number in range(len(caught))]
     assert [len(frame) for frame in caught] == [len(frame) for frame in wanted]
     assert [frame[12:34] for frame in caught] == [frame[12:34] for frame in wanted]

@@ -47,7 +47,7 @@ FLUSHED = 64
 
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 PORTS = {name: GeneratorPort(name, "x", mac) for name, mac in zip("ab", MACS, strict=True)}
-WAY = Direction("a", "b")
+DIRECTION = Direction("a", "b")
 NAT = ("IP.src", "IP.dst", "TCP.sport")
 
 
@@ -114,7 +114,7 @@ def signed_again(made: FrameProgram, caught: Sequence[bytes]) -> list[bytes]:
     """Frames that a trial sent, as the next one would: its number is in signatures, which checksums are over."""
     again = []
     for frame in caught:
-        at = next(place for place in made.signatures if frame[place : place + 2] == b"\x4e\x66")
+        at = next(offset for offset in made.signatures if frame[offset : offset + 2] == b"\x4e\x66")
         number, signature = number_of(frame, at), bytearray(frame[at : at + 14])
         signature[2] = signature[2] % 255 + 1  # the engine's trials are numbered 1 to 255
         template = made.order[number % len(made.order)]
@@ -128,7 +128,7 @@ def stream(rx: str | list[str], program: FrameProgram) -> dict[str, Any]:
 
 
 def program(traffic: Traffic) -> FrameProgram:
-    return program_of(traffic, WAY, PORTS, reverse=False)
+    return program_of(traffic, DIRECTION, PORTS, reverse=False)
 
 
 @pytest.fixture
@@ -179,26 +179,26 @@ def test_streams_of_different_headers_share_the_buffers_of_a_port(files: Files) 
     """A capture whose frames are not the pattern, short and long ones in turn, beside plain frames."""
     odd = bytes(range(255, -1, -1)) * 6
     frames = [bytes(Ether(dst=MACS[1], src=MACS[0], type=0x88B5)) + odd[:size] for size in (60, 1400, 300, 1500)]
-    places = (20, 700, 200, 1400)
-    templates = [frame[:at] + bytes(14) + frame[at + 14 :] for frame, at in zip(frames, places, strict=True)]
-    capture = FrameProgram(tuple(templates), places, (3, 0, 1, 2))
+    offsets = (20, 700, 200, 1400)
+    templates = [frame[:at] + bytes(14) + frame[at + 14 :] for frame, at in zip(frames, offsets, strict=True)]
+    capture = FrameProgram(tuple(templates), offsets, (3, 0, 1, 2))
     others = [program(Traffic(1518, flows=7)), program(Traffic(128, vxlan=Vxlan(), flows=9)), capture]
     seen = dict.fromkeys(range(len(others)), 0)
     for frame in files.sent(*others):
         found = [
             at
             for at, made in enumerate(others)
-            for number, place in enumerate(made.signatures)
+            for number, offset in enumerate(made.signatures)
             if len(frame) == len(made.templates[number])
-            and frame[place : place + 2] == b"\x4e\x66"
-            and frame[place + 3] & 0x3F == at
+            and frame[offset : offset + 2] == b"\x4e\x66"
+            and frame[offset + 3] & 0x3F == at
         ]
         assert len(found) == 1
         made = others[found[0]]
         number = seen[found[0]]
         template = made.order[number % len(made.order)]
-        place = made.signatures[template]
-        assert frame == frame_of(made, template, number % made.combinations, frame[place : place + 14])
+        offset = made.signatures[template]
+        assert frame == frame_of(made, template, number % made.combinations, frame[offset : offset + 14])
         seen[found[0]] += 1
     assert min(seen.values()) > 0
 

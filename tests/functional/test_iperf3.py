@@ -40,14 +40,14 @@ def engine(shared: Pair) -> Iterator[Iperf3Engine]:
 def check_counts(result: StreamResult) -> None:
     spec = result.spec
     assert result.invalid == ()
-    assert [way.direction for way in result.directions] == list(spec.directions)
-    for way in result.directions:
-        assert len(way.streams) == spec.streams
-        assert abs(way.elapsed_ns / 1e9 - spec.duration_s) <= 0.1
-        assert all(stream.received_bytes > 0 for stream in way.streams)
+    assert [counts.direction for counts in result.directions] == list(spec.directions)
+    for counts in result.directions:
+        assert len(counts.streams) == spec.streams
+        assert abs(counts.elapsed_ns / 1e9 - spec.duration_s) <= 0.1
+        assert all(stream.received_bytes > 0 for stream in counts.streams)
     assert result.received_bytes
     assert result.goodput_bps == pytest.approx(
-        sum(8e9 * way.received_bytes / way.elapsed_ns for way in result.directions)
+        sum(8e9 * counts.received_bytes / counts.elapsed_ns for counts in result.directions)
     )
 
 
@@ -83,7 +83,7 @@ def test_the_server_can_send_too(engine: Iperf3Engine, shared: Pair, direction: 
     spec = StreamSpec(streams=2, direction=direction, duration_s=0.8, omit_s=0.2)
     result = steady(engine, spec, shared)
     check_counts(result)
-    assert all(way.retransmits is not None for way in result.directions)
+    assert all(counts.retransmits is not None for counts in result.directions)
 
 
 @pytest.mark.parametrize("direction", [pytest.param("forward", marks=MORE), "both"])
@@ -94,12 +94,12 @@ def test_udp_keeps_its_bitrate_in_each_stream(
     result = steady(engine, spec, shared)
     check_counts(result)
     assert result.retransmits is None
-    for way in result.directions:
-        arrived = sum(stream.received_bytes for stream in way.streams) / 1000 + (way.lost_datagrams or 0)
+    for counts in result.directions:
+        arrived = sum(stream.received_bytes for stream in counts.streams) / 1000 + (counts.lost_datagrams or 0)
         # Threads count bytes and datagrams one after the other, while an interval may end between the two.
-        apart = len(way.streams) if engine.info().detail == "one thread a stream" else 0
-        assert way.datagrams == pytest.approx(arrived, abs=apart)
-        for stream in way.streams:
+        apart = len(counts.streams) if engine.info().detail == "one thread a stream" else 0
+        assert counts.datagrams == pytest.approx(arrived, abs=apart)
+        for stream in counts.streams:
             assert stream.received_bytes * 8 == pytest.approx(4_000_000, rel=0.1)
 
 

@@ -95,8 +95,8 @@ def test_a_live_run_is_left_alone() -> None:
         assert child.stdout.readline() == "built\n"
         reaped = reap(base)
         assert reaped.removed == ()
-        assert len(reaped.kept) == 1
-        assert f"run {tag} of pid {child.pid}" in reaped.kept[0]
+        assert len(reaped.left_alone) == 1
+        assert f"run {tag} of pid {child.pid}" in reaped.left_alone[0]
         assert child.poll() is None
         assert leftovers(tag)
         child.kill()
@@ -199,7 +199,7 @@ def test_a_directory_of_unknown_owner_is_not_ours_to_remove(tmp_path: Path) -> N
     (tmp_path / "foreign").mkdir()
     reaped = reap(tmp_path)
     assert (tmp_path / "foreign").exists()
-    assert "no readable owner.json" in reaped.kept[0]
+    assert "no readable owner.json" in reaped.left_alone[0]
 
 
 def test_a_run_directory_half_made_by_a_dead_process_is_removed(tmp_path: Path) -> None:
@@ -217,8 +217,8 @@ def test_a_kept_run_stays_until_it_is_asked_for(tmp_path: Path) -> None:
     (directory / "kept").touch()
     reaped = reap(tmp_path)
     assert directory.exists()
-    assert reaped.kept == (f"{directory} (kept on purpose)",)
-    assert reap(tmp_path, kept_too=True).removed == (f"run directory {directory}",)
+    assert reaped.left_alone == (f"{directory} (kept on purpose)",)
+    assert reap(tmp_path, also_kept=True).removed == (f"run directory {directory}",)
 
 
 @needs_root
@@ -405,7 +405,7 @@ def test_a_run_in_another_pid_namespace_is_alive_as_long_as_it_runs(tmp_path: Pa
         assert int(pid) < 10
         seen = reap(tmp_path)
         assert seen.removed == ()
-        assert seen.kept[0].startswith(f"run {tag} of pid {pid} ")
+        assert seen.left_alone[0].startswith(f"run {tag} of pid {pid} ")
         assert (tmp_path / tag).is_dir()
         other.kill()
     assert until(lambda: reap(tmp_path).removed == (f"run directory {tmp_path / tag}",))

@@ -93,10 +93,10 @@ def test_the_engine_drives_its_rings_and_lets_it_in_again(ovs: OvsDatapath) -> N
 
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
     with rig.deployment(phy2phy()) as live:
-        told = live.ledger(CALM_FPS)
-    assert (told.lost, told.lines, told.unexplained) == (0, (), 0)
-    assert {hop.left for hop in told.paths[0].hops} == {told.offered}
-    assert len(told.paths[0].hops) == 5
+        ledger = live.ledger(CALM_FPS)
+    assert (ledger.lost, ledger.lines, ledger.unexplained) == (0, (), 0)
+    assert {hop.left for hop in ledger.paths[0].hops} == {ledger.offered}
+    assert len(ledger.paths[0].hops) == 5
 
 
 def test_a_drop_flow_and_a_meter_are_named(rig: LossRig) -> None:
@@ -116,24 +116,24 @@ def test_an_mtu_that_is_too_small_is_named(rig: LossRig) -> None:
     narrow = phy2phy()
     narrow = dataclasses.replace(narrow, ports=(narrow.ports[0], dataclasses.replace(narrow.ports[1], mtu=1000)))
     with rig.deployment(narrow) as live:
-        told = live.ledger(CALM_FPS, traffic=dataclasses.replace(ONE_WAY, frame_size=1400))
-    assert losses(told) == {("p1 tx", "ovs_tx_mtu_exceeded_drops"): told.offered}
-    assert told.unexplained == 0
+        ledger = live.ledger(CALM_FPS, traffic=dataclasses.replace(ONE_WAY, frame_size=1400))
+    assert losses(ledger) == {("p1 tx", "ovs_tx_mtu_exceeded_drops"): ledger.offered}
+    assert ledger.unexplained == 0
 
 
 def test_a_ring_that_nobody_reads_is_named(rig: LossRig) -> None:
     chain = compose("dead", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
     with rig.deployment(chain, unread=("v1a", "v1b")) as live:
-        told = live.ledger(CALM_FPS)
-    assert told.lost == told.offered
-    assert told.lost - 1_024 <= losses(told)["v1a tx", "ovs_tx_failure_drops"] < told.lost
+        ledger = live.ledger(CALM_FPS)
+    assert ledger.lost == ledger.offered
+    assert ledger.lost - 1_024 <= losses(ledger)["v1a tx", "ovs_tx_failure_drops"] < ledger.lost
 
 
 def test_overload_is_accounted_for(rig: LossRig) -> None:
     with rig.deployment(phy2phy()) as live:
-        told = live.ledger(60_000_000)
-    assert losses(told)["p0 generator", "refused"] > 0
-    assert abs(told.unexplained) <= 0.001 * told.lost
+        ledger = live.ledger(60_000_000)
+    assert losses(ledger)["p0 generator", "refused"] > 0
+    assert abs(ledger.unexplained) <= 0.001 * ledger.lost
 
 
 def test_collectors_and_samplers_read_what_this_version_has(rig: LossRig, version: CachedVersion) -> None:

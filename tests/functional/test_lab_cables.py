@@ -65,10 +65,10 @@ def lab_of(testbed: Testbed, journal: Journal) -> Iterator[tuple[OvsDatapath, ob
         side.close()
 
 
-def problem(near: Sequence[str], far: Sequence[str]) -> str:
+def problem(local: Sequence[str], peer: Sequence[str]) -> str:
     """What the check says of these interfaces, cabled in order; "" when all is well."""
     with clean_run() as journal:
-        testbed = lab_testbed(near, far)
+        testbed = lab_testbed(local, peer)
         with lab_of(testbed, journal) as (ovs, generator):
             try:
                 check_cabling(testbed, ovs, generator, link_deadline_s=2)
@@ -85,17 +85,17 @@ def set_up(*names: str) -> None:
 
 def test_cables_are_found_where_they_are_and_where_they_are_not() -> None:
     with veth_cables(3) as cables:
-        (near0, far0), (near1, far1), (somebody, elsewhere) = cables
-        assert problem([near0, near1], [far0, far1]) == ""
-        crossed = problem([near0, near1], [far1, far0])
+        (local0, peer0), (local1, peer1), (somebody, elsewhere) = cables
+        assert problem([local0, local1], [peer0, peer1]) == ""
+        crossed = problem([local0, local1], [peer1, peer0])
         assert "port 0 of the generator is not connected to dpdk0 but to dpdk1" in crossed
         assert "port 1 of the generator is not connected to dpdk1 but to dpdk0" in crossed
         assert "links: [[generator.0, dut.dpdk1], [generator.1, dut.dpdk0]]" in crossed
-        unplugged = problem([near0, near1], [far0, elsewhere])
+        unplugged = problem([local0, local1], [peer0, elsewhere])
         assert "a cable of the testbed file has no link (generator.0 - dpdk0, generator.1 - dpdk1)" in unplugged
         assert "no link on dpdk1" in unplugged  # of the generator's end or the DUT's: whoever sees it first
-        set_up(far1, somebody)
-        assert problem([near0, near1], [far0, elsewhere]) == (
+        set_up(peer1, somebody)
+        assert problem([local0, local1], [peer0, elsewhere]) == (
             "the cabling differs from the testbed file: port 1 of the generator is not connected to dpdk1, nor to "
             "another port of the DUT: its frames arrived nowhere; change the cables, or write in the testbed file: "
             "links: [[generator.0, dut.dpdk0]]"
@@ -105,13 +105,13 @@ def test_cables_are_found_where_they_are_and_where_they_are_not() -> None:
 def test_a_mac_filter_is_named_where_only_broadcast_arrives() -> None:
     """A macvlan lets in what is sent to its own address and to all, as a VF does, also in promiscuous mode."""
     with veth_cables(2) as cables, IPRoute() as host:
-        (lower, far0), (near1, far1) = cables
+        (lower, peer0), (local1, peer1) = cables
         set_up(lower)
         host.link(
             "add", ifname="nfvtest8", kind="macvlan", link=host.link_lookup(ifname=lower)[0], macvlan_mode="bridge"
         )
         try:
-            told = problem(["nfvtest8", near1], [far0, far1])
+            told = problem(["nfvtest8", local1], [peer0, peer1])
         finally:
             remove_link("nfvtest8")
     assert told.startswith(
@@ -124,23 +124,23 @@ def test_a_mac_filter_is_named_where_only_broadcast_arrives() -> None:
 def test_ports_that_share_a_wire_are_not_called_crossed() -> None:
     """Two functions of one NIC: its switch hands both what comes by the wire, and each what the other one sends."""
     with veth_cables(4) as cables, IPRoute() as host:
-        (near0, inner0), (near1, inner1), (outer0, far0), (outer1, far1) = cables
+        (local0, inner0), (local1, inner1), (outer0, peer0), (outer1, peer1) = cables
         host.link("add", ifname="nfvtest9", kind="bridge", br_ageing_time=0)  # it learns nothing: a hub
         try:
             hub = host.link_lookup(ifname="nfvtest9")[0]
             for name in (inner0, inner1, outer0, outer1):
                 host.link("set", index=host.link_lookup(ifname=name)[0], master=hub, state="up")
             host.link("set", index=hub, state="up")
-            assert problem([near0, near1], [far0, far1]) == ""
-            assert problem([near1, near0], [far0, far1]) == "", "whichever port a frame reaches last"
+            assert problem([local0, local1], [peer0, peer1]) == ""
+            assert problem([local1, local0], [peer0, peer1]) == "", "whichever port a frame reaches last"
         finally:
             remove_link("nfvtest9")
 
 
 def test_the_bridge_of_the_check_forwards_nothing() -> None:
     with veth_cables(2) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
-        with lab_of(lab_testbed(near, far), journal) as (ovs, generator):
+        local, peer = zip(*cables, strict=True)
+        with lab_of(lab_testbed(local, peer), journal) as (ovs, generator):
             built = ovs.build(phy2phy())
             ports = generator_ports(built.topology, built)
             generator.attach(ports)
@@ -174,8 +174,8 @@ def test_interfaces_come_back_as_they_were() -> None:
         names = [name for pair in cables for name in pair]
         host.link("set", index=host.link_lookup(ifname=names[0])[0], mtu=1400, state="up")
         before = {name: read_interface_use(name) for name in names}
-        near, far = zip(*cables, strict=True)
-        testbed = lab_testbed(near, far)
+        local, peer = zip(*cables, strict=True)
+        testbed = lab_testbed(local, peer)
         with clean_run() as journal, lab_of(testbed, journal) as (ovs, generator):
             built = ovs.build(phy2phy())
             generator.attach(generator_ports(built.topology, built))
@@ -193,14 +193,14 @@ def test_interfaces_come_back_as_they_were() -> None:
 
 def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
     with veth_cables(2) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
-        testbed = lab_testbed(near, far)
+        local, peer = zip(*cables, strict=True)
+        testbed = lab_testbed(local, peer)
         with lab_of(testbed, journal) as (ovs, generator):
             built = ovs.build(phy2phy())
             generator.attach(generator_ports(built.topology, built))
             generator.wait_links_up(5)
             built.wait_ready(5)
-            flap = threading.Thread(target=lambda: flapped(built, far[1]))
+            flap = threading.Thread(target=lambda: flapped(built, peer[1]))
             clock = SystemClock()
             runner = TrialRunner(
                 generator,
@@ -219,7 +219,7 @@ def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
     assert re.fullmatch(r"the DUT's port p1 \(\w+\) lost its link [\d.]+ s after the trial began, for [\d.]+ s", ours)
     assert 0.1 <= after_s < 2.0
     assert 0.3 <= lasted_s < 2.0, "0.5 s, as often as the watch looks"
-    assert f"the generator's port p1 ({far[1]}) lost its link 1x meanwhile" in told
+    assert f"the generator's port p1 ({peer[1]}) lost its link 1x meanwhile" in told
     assert trial.result.lost > 0
     assert [reason for reason in calm.result.invalid if reason.code is Reason.LINK_DOWN] == []
 
@@ -228,8 +228,8 @@ def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
 def test_a_policer_on_a_port_with_a_driver_of_dpdks() -> None:
     """Its rx_packets are the driver's, which come before the policer."""
     with veth_cables(2) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
-        with lab_of(lab_testbed(near, far, datapath="dpdk"), journal) as (ovs, generator):
+        local, peer = zip(*cables, strict=True)
+        with lab_of(lab_testbed(local, peer, datapath="dpdk"), journal) as (ovs, generator):
             built = ovs.build(phy2phy())
             generator.attach(generator_ports(built.topology, built))
             generator.wait_links_up(5)
@@ -256,7 +256,7 @@ def test_a_policer_on_a_port_with_a_driver_of_dpdks() -> None:
     assert [hop.unexplained for hop in ledger.paths[0].hops] == [0] * len(ledger.paths[0].hops), ledger_text(ledger)
 
 
-def flapped(built: BuiltOvsTopology, far: str) -> None:
+def flapped(built: BuiltOvsTopology, peer: str) -> None:
     """Take an end of a cable down 0.3 s from now, and up 0.5 s after OVS has said so."""
     time.sleep(0.3)
     number = built.ofports()["p1"]
@@ -267,7 +267,7 @@ def flapped(built: BuiltOvsTopology, far: str) -> None:
 
     assert has_link()
     with IPRoute() as host:
-        index = host.link_lookup(ifname=far)[0]
+        index = host.link_lookup(ifname=peer)[0]
         host.link("set", index=index, state="down")
         wait_until(lambda: not has_link(), "OVS to see the lost link", 2)
         time.sleep(0.5)
@@ -279,12 +279,12 @@ def flapped(built: BuiltOvsTopology, far: str) -> None:
 def test_queues_that_the_device_has_not_are_named_with_both_figures() -> None:
     """OVS takes the smaller number without an error."""
     with veth_cables(1) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
-        asked = lab_testbed(near, far, datapath="dpdk", tuning=Tuning(rxq=4))
-        given = lab_testbed(near, far, datapath="dpdk")
+        local, peer = zip(*cables, strict=True)
+        asked = lab_testbed(local, peer, datapath="dpdk", tuning=Tuning(rxq=4))
+        given = lab_testbed(local, peer, datapath="dpdk")
         given = replace(given, ports=(replace(given.ports[0], rxq=2),))
         one_port = compose("one", endpoint("p0", "br0"))
-        set_up(*far)
+        set_up(*peer)
         with lab_ovs(asked, journal) as ovs, pytest.raises(TestbedError) as caught:
             ovs.build(one_port).wait_ready(5)
         assert caught.value.message == (
@@ -307,11 +307,11 @@ def lab_ovs(testbed: Testbed, journal: Journal) -> Iterator[OvsDatapath]:
 
 def test_an_interface_that_somebody_needs_is_refused() -> None:
     with veth_cables(1) as cables, IPRoute() as host, clean_run() as journal:
-        near, _ = cables[0]
-        host.addr("add", index=host.link_lookup(ifname=near)[0], address="198.51.100.7", prefixlen=24)
+        local, _ = cables[0]
+        host.addr("add", index=host.link_lookup(ifname=local)[0], address="198.51.100.7", prefixlen=24)
         with pytest.raises(ConfigError) as caught:
-            BorrowedInterfaces(journal).take(near, "port 'dpdk0'", key="dut.ports")
-        assert f"dut.ports: port 'dpdk0': interface {near!r} is in use: it has the address 198.51.100.7" in str(
+            BorrowedInterfaces(journal).take(local, "port 'dpdk0'", key="dut.ports")
+        assert f"dut.ports: port 'dpdk0': interface {local!r} is in use: it has the address 198.51.100.7" in str(
             caught.value
         )
         assert "a measurement would cut it off" in str(caught.value)
@@ -348,8 +348,8 @@ def bonded(testbed: Testbed) -> Testbed:
 
 def test_a_bond_carries_frames_and_a_flow_would_pass_it_by() -> None:
     with veth_cables(3) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
-        testbed = bonded(lab_testbed(near, far[:2]))
+        local, peer = zip(*cables, strict=True)
+        testbed = bonded(lab_testbed(local, peer[:2]))
         with lab_of(testbed, journal) as (ovs, generator):
             check_cabling(testbed, ovs, generator)
             built = ovs.build(phy2phy())
@@ -368,8 +368,8 @@ def test_a_bond_carries_frames_and_a_flow_would_pass_it_by() -> None:
 def test_a_cables_link_is_taken_down_and_up_again() -> None:
     """No frame arrives while it is down; those sent after it is up again do."""
     with veth_cables(2) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
-        with lab_of(lab_testbed(near, far), journal) as (ovs, generator):
+        local, peer = zip(*cables, strict=True)
+        with lab_of(lab_testbed(local, peer), journal) as (ovs, generator):
             built = ovs.build(phy2phy())
             generator.attach(generator_ports(built.topology, built))
             built.wait_ready(5)

@@ -71,7 +71,7 @@ def killed(base: Path, names: list[str], number: signal.Signals, moment: str, af
 )
 def test_borrowed_interfaces_come_back(number: signal.Signals, moment: str, after_s: float) -> None:
     with veth_cables(2) as cables, run_base() as base:
-        names = [near for near, _ in cables] + [far for _, far in cables]
+        names = [local for local, _ in cables] + [peer for _, peer in cables]
         before = usages(names)
         tag = killed(base, names, number, moment, after_s)
         reaped = reap(base)
@@ -83,7 +83,7 @@ def test_borrowed_interfaces_come_back(number: signal.Signals, moment: str, afte
 def test_one_whose_name_was_taken_meanwhile_is_not_lost_with_its_namespace() -> None:
     """A lab's script that makes its cables anew, since they are gone, must not cost the old ones."""
     with veth_cables(2) as cables, run_base() as base, IPRoute() as host:
-        names = [near for near, _ in cables] + [far for _, far in cables]
+        names = [local for local, _ in cables] + [peer for _, peer in cables]
         before = usages(names)
         tag = killed(base, names, signal.SIGTERM, "borrowed", 0.0)
         host.link("add", ifname=names[0], kind="veth", peer="nfvtest-new")
@@ -100,15 +100,15 @@ def test_one_whose_name_was_taken_meanwhile_is_not_lost_with_its_namespace() -> 
 
 def test_nor_at_the_end_of_a_run_that_goes_on() -> None:
     with veth_cables(2) as cables, clean_run() as journal, IPRoute() as host:
-        near, far = zip(*cables, strict=True)
-        before = usages([*near, *far])
-        ovs = OvsDatapath.start(lab_testbed(near, far), journal)
+        local, peer = zip(*cables, strict=True)
+        before = usages([*local, *peer])
+        ovs = OvsDatapath.start(lab_testbed(local, peer), journal)
         try:
             ovs.build(phy2phy())
         finally:
-            host.link("add", ifname=near[1], kind="veth", peer="nfvtest-new")
-            with pytest.raises(TestbedError, match=f"interface '{near[1]}' could not be restored: there is an"):
+            host.link("add", ifname=local[1], kind="veth", peer="nfvtest-new")
+            with pytest.raises(TestbedError, match=f"interface '{local[1]}' could not be restored: there is an"):
                 ovs.close()
             remove_link("nfvtest-new")
         journal.close()
-        assert usages([*near, *far]) == before
+        assert usages([*local, *peer]) == before

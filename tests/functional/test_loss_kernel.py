@@ -35,22 +35,22 @@ def narrow(rig: LossRig, interface: str) -> None:
     run(["ip", "netns", "exec", rig.ovs.instance.namespace.name, *tc, *shape])
 
 
-def assert_counted_once_or_twice(told: Ledger) -> None:
+def assert_counted_once_or_twice(ledger: Ledger) -> None:
     """Nothing is missing. A frame that ends a sendmmsg() early is tried again by OVS: a full queue drops it twice.
 
     sendmmsg() says how many frames went before the one that was refused, and says the refusal only if none did
     (sendmmsg(2)). So a frame is dropped twice only in a batch of which others were sent: at most one for each frame
     that was delivered.
     """
-    delivered = told.offered - told.lost
-    assert -delivered <= told.unexplained <= 0, ledger_text(told)
+    delivered = ledger.offered - ledger.lost
+    assert -delivered <= ledger.unexplained <= 0, ledger_text(ledger)
 
 
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
     with rig.deployment(phy2phy()) as live:
-        told = live.ledger(5_000)
-    assert {hop.left for hop in told.paths[0].hops} == {told.offered}, ledger_text(told)
-    assert [hop.name for hop in told.paths[0].hops] == [
+        ledger = live.ledger(5_000)
+    assert {hop.left for hop in ledger.paths[0].hops} == {ledger.offered}, ledger_text(ledger)
+    assert [hop.name for hop in ledger.paths[0].hops] == [
         *("p0 generator", "p0 veth", "p0 rx", "p0 socket", "br0", "p1 tx", "p1 socket", "p1 generator")
     ]
 
@@ -58,31 +58,31 @@ def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
 def test_a_full_queue_of_the_veth_that_ovs_sends_by(rig: LossRig) -> None:
     with rig.deployment(phy2phy()) as live:
         narrow(rig, "p1")
-        told = live.ledger(10_000)
-    named = losses(told)
+        ledger = live.ledger(10_000)
+    named = losses(ledger)
     assert named["p1 tx", "qdisc_drops"] > 0
-    assert {hop for hop, _ in named} == {"p1 tx"}, ledger_text(told)
-    assert_counted_once_or_twice(told)
+    assert {hop for hop, _ in named} == {"p1 tx"}, ledger_text(ledger)
+    assert_counted_once_or_twice(ledger)
 
 
 def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
     linked = compose("v", endpoint("p0", "br0"), endpoint("p1", "br1"), veth("br0", "br1"), path("p0", "p1"))
     with rig.deployment(linked) as live:
         narrow(rig, "br0-br1")
-        told = live.ledger(10_000)
-    named = losses(told)
+        ledger = live.ledger(10_000)
+    named = losses(ledger)
     assert named["br0-br1 tx", "qdisc_drops"] > 0
-    assert {hop for hop, _ in named} == {"br0-br1 tx"}, ledger_text(told)
-    assert_counted_once_or_twice(told)
+    assert {hop for hop, _ in named} == {"br0-br1 tx"}, ledger_text(ledger)
+    assert_counted_once_or_twice(ledger)
 
 
 def test_a_socket_that_ovs_does_not_read_in_time(rig: LossRig) -> None:
     with rig.deployment(phy2phy()) as live, ThreadPoolExecutor(1) as aside:
         stopped = aside.submit(_stopped_while_frames_come, rig.ovs.instance.vswitchd.pid, far_ends(live.built)[0])
-        told = live.ledger(20_000, 2.0)
+        ledger = live.ledger(20_000, 2.0)
         stopped.result()
-    assert losses(told)["p0 socket", "socket_drops"] > 0, ledger_text(told)
-    assert abs(told.unexplained) <= 0.001 * told.lost, ledger_text(told)
+    assert losses(ledger)["p0 socket", "socket_drops"] > 0, ledger_text(ledger)
+    assert abs(ledger.unexplained) <= 0.001 * ledger.lost, ledger_text(ledger)
 
 
 def _stopped_while_frames_come(pid: int, sender: str) -> None:

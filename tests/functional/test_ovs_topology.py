@@ -90,8 +90,8 @@ def test_frames_cross_as_the_topology_says(netdev: OvsDatapath, topology: Topolo
     assert moved["p0.rx_packets"] == 10
     assert moved["p1.tx_packets"] == 10
     assert moved["main.packets_received"] >= 10
-    told = flat_ledger(10, 10, before, after, topology)
-    assert (told.lines, told.unexplained) == ((), 0)
+    ledger = flat_ledger(10, 10, before, after, topology)
+    assert (ledger.lines, ledger.unexplained) == ((), 0)
     built.close()
 
 
@@ -108,10 +108,10 @@ def test_a_frame_that_no_crossing_takes_is_dropped(netdev: OvsDatapath) -> None:
         receiver.settimeout(0.2)
         with pytest.raises(TimeoutError):
             receiver.recv(2048)
-    told = flat_ledger(1, 0, before, netdev.collector.settled(before, before, 1), one_way)
-    assert sum(line.frames for line in told.lines) == 1, told
-    assert told.lines[0].reason.startswith(("datapath_drop_", "drop_action_")), told
-    assert told.unexplained == 0
+    ledger = flat_ledger(1, 0, before, netdev.collector.settled(before, before, 1), one_way)
+    assert sum(line.frames for line in ledger.lines) == 1, ledger
+    assert ledger.lines[0].reason.startswith(("datapath_drop_", "drop_action_")), ledger
+    assert ledger.unexplained == 0
     built.close()
 
 

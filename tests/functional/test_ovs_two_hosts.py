@@ -37,7 +37,7 @@ MORE = pytest.mark.thorough("another kind of tunnel")
 
 MEGABYTE = bytes(range(256)) * 4096
 HOSTS = (1, 2)
-WAYS = (Direction("p1", "p2"), Direction("p2", "p1"))
+DIRECTIONS = (Direction("p1", "p2"), Direction("p2", "p1"))
 
 
 def host(number: int, kind: TunnelKind, key: int = 42) -> Topology:
@@ -84,8 +84,8 @@ class Hosts:
 @pytest.fixture(scope="module")
 def hosts(journal: Journal) -> Iterator[Hosts]:
     with ExitStack() as stack:
-        ((near, far),) = stack.enter_context(veth_cables(1))
-        beds = (lab_testbed([near], []), lab_testbed([far], []))
+        ((local, peer),) = stack.enter_context(veth_cables(1))
+        beds = (lab_testbed([local], []), lab_testbed([peer], []))
         ovs = [stack.enter_context(started_on(bed, journal, f"host{n}")) for bed, n in zip(beds, HOSTS, strict=True)]
         yield Hosts((ovs[0], ovs[1]))
 
@@ -110,7 +110,7 @@ def test_tcp_passes_a_tunnel_between_two_ovs(hosts: Hosts, kind: TunnelKind) -> 
 def trial(hosts: Hosts, built: Sequence[BuiltOvsTopology], journal: Journal) -> tuple[TrialResult, Ledger]:
     """Frames of the generator both ways, and where they were lost."""
     ports = [port for one in built for port in generator_ports(one.topology, one)]
-    spec = TrialSpec(Traffic(frame_size=256), 2_000, 0.5, WAYS, latency=False, residual_s=0.2)
+    spec = TrialSpec(Traffic(frame_size=256), 2_000, 0.5, DIRECTIONS, latency=False, residual_s=0.2)
     with embedded_in(journal.directory, "two") as generator:
         generator.attach(ports)
         generator.wait_links_up(5)

@@ -91,11 +91,11 @@ def test_bursts_are_told_with_what_the_forwarding_thread_ran(
 
 
 def test_frames_that_do_not_arrive_are_lost(built: BuiltTopology, generator: PacketSocketGenerator) -> None:
-    way = TOPOLOGY.directions[0]
-    device = built.attachments()[way.rx]
+    direction = TOPOLOGY.directions[0]
+    device = built.attachments()[direction.rx]
     set_link(str(device).partition("iface=")[2], "down")
     try:
-        result = generator.run_trial(replace(spec(Traffic()), directions=(way,), residual_s=0.05))
+        result = generator.run_trial(replace(spec(Traffic()), directions=(direction,), residual_s=0.05))
     finally:
         set_link(str(device).partition("iface=")[2], "up")
     assert result.lost == FRAMES

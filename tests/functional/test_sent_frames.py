@@ -30,7 +30,7 @@ from tests.functional.trex_support import needs_trex, trex_lab, veth
 pytestmark = needs_root
 
 MACS = ("02:00:00:00:00:0a", "02:00:00:00:00:0b")
-WAY = Direction("a", "b")
+DIRECTION = Direction("a", "b")
 FLOWS = 50
 FRAMES = 200
 MTU = 9000
@@ -81,7 +81,7 @@ def send(request: pytest.FixtureRequest) -> Iterator[Send]:
 
 def sent(generator: object, namespace: str, traffic: Traffic, *, latency: bool) -> tuple[bytes, ...]:
     """The frames of a trial without loss, as they came over the wire: all that a busy machine let it send."""
-    spec = TrialSpec(traffic, FRAMES * 5, 0.2, (WAY,), latency=latency, residual_s=0.3)
+    spec = TrialSpec(traffic, FRAMES * 5, 0.2, (DIRECTION,), latency=latency, residual_s=0.3)
     for _ in range(60):
         with closing(HostCapture(namespace, "trex1")) as capture:
             capture.start()

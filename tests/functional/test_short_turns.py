@@ -40,7 +40,7 @@ def test_one_process_a_cpu_goes_before_all_else_there() -> None:
 
 def test_none_where_nobody_shares() -> None:
     with clean_run() as journal:
-        assert not ShortTurns(journal, (), "nodes").taken
+        assert not ShortTurns(journal, (), "nodes").active
 
 
 def test_without_the_right_to_a_real_time_priority_turns_stay_long(
@@ -52,7 +52,7 @@ def test_without_the_right_to_a_real_time_priority_turns_stay_long(
     monkeypatch.setattr(sys, "executable", str(unprivileged))
     with clean_run() as journal:
         turns = ShortTurns(journal, [CPU], "nodes")
-        assert (turns.taken, turns.pids()) == (False, ())
+        assert (turns.active, turns.pids()) == (False, ())
 
 
 def test_one_that_ends_otherwise_breaks_the_testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

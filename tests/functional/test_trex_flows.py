@@ -38,7 +38,7 @@ class Stood:
 
     ovs: OvsDatapath
     generator: TrexGenerator
-    ways: tuple[Direction, ...]
+    directions: tuple[Direction, ...]
     first_port: int
 
     def ofctl(self, command: str, *arguments: str) -> None:
@@ -50,24 +50,24 @@ class Stood:
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[Stood]:
     with veth_cables(2) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
+        local, peer = zip(*cables, strict=True)
         space = LiveNamespace(journal, "trex")
-        move_into(space, *far)
-        with trex_in(journal, space, far) as lab, closing(lab.generator()) as generator:
-            testbed = dataclasses.replace(lab_testbed(near, far), generator=lab.spec)
+        move_into(space, *peer)
+        with trex_in(journal, space, peer) as lab, closing(lab.generator()) as generator:
+            testbed = dataclasses.replace(lab_testbed(local, peer), generator=lab.spec)
             with (
                 closing(OvsDatapath.start(testbed, journal, name="lab")) as ovs,
                 closing(ovs.build(phy2phy())) as built,
             ):
                 generator.attach(generator_ports(built.topology, built))
                 generator.wait_links_up(5.0)
-                ways = built.topology.directions
-                generator.learn(Traffic(flows=FLOWS), ways)
-                yield Stood(ovs, generator, ways, built.ofports()[ways[0].tx])
+                directions = built.topology.directions
+                generator.learn(Traffic(flows=FLOWS), directions)
+                yield Stood(ovs, generator, directions, built.ofports()[directions[0].tx])
 
 
 def valid(deployed: Stood) -> TrialResult:
-    spec = TrialSpec(Traffic(flows=FLOWS), 5000, FRAMES / 5000, deployed.ways)
+    spec = TrialSpec(Traffic(flows=FLOWS), 5000, FRAMES / 5000, deployed.directions)
     for _ in range(5):
         result = deployed.generator.run_trial(spec)
         if result.valid and result.counts[1].lost == 0:

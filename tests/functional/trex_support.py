@@ -88,11 +88,11 @@ def trex_in(
         server.stop()
 
 
-def veth(space: LiveNamespace, mtu: int, near: str, far: str) -> None:
+def veth(space: LiveNamespace, mtu: int, local: str, peer: str) -> None:
     """A cable in a namespace, up at both ends."""
     with IPRoute(netns=space.name) as links:
-        links.link("add", ifname=near, kind="veth", peer=far)
-        for name in (near, far):
+        links.link("add", ifname=local, kind="veth", peer=peer)
+        for name in (local, peer):
             links.link("set", index=links.link_lookup(ifname=name)[0], mtu=mtu, state="up")
 
 

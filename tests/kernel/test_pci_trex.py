@@ -47,8 +47,8 @@ def test_trex_counts_each_frame(kernel: Kernel, tmp_path: Path) -> None:
     options = {"testbed": SHARED / "trex.yaml", "results": SHARED / "results", "report": "none"}
     words = [f"--nfv-{name}={value}" for name, value in options.items()]
     run = pytest_command(f"--rootdir={SHARED}", "-W", "default:CPU 0 is shared", str(SHARED / "test_trex.py"), *words)
-    beside = [sys.executable, "-m", "tests.trex_server", trex, *ADDRESSES[2:], "--", *run]
-    mounted = ["sh", "-c", 'mkdir -p /mnt/huge && mount -t hugetlbfs nodev /mnt/huge && exec "$@"', "sh", *beside]
+    server = [sys.executable, "-m", "tests.trex_server", trex, *ADDRESSES[2:], "--", *run]
+    mounted = ["sh", "-c", 'mkdir -p /mnt/huge && mount -t hugetlbfs nodev /mnt/huge && exec "$@"', "sh", *server]
     with clean_run() as journal:
         ended = run_in_lab(journal, kernel, mounted, tmp_path, LabNics(), deadline_s=500)
     assert ended.status == 0, ended.stdout + ended.stderr

@@ -24,7 +24,7 @@ DESCRIPTOR = np.dtype([("address", "<u8"), ("length", "<u4"), ("id", "<u2"), ("f
 RINGS = (512, 1024)
 """Descriptors: own rings have one each as asked for, DPDK's driver makes both of a port as large as the larger."""
 LONGEST = 1 << 16
-STRAY, BESIDE = 4, 64
+STRAY, ADJACENT = 4, 64
 """Descriptors that may look like none while they are written, and what lies beside a ring that may look like one: a
 ring was longer, shorter or in two pieces in one build of ten."""
 ODD_LOADS_FPS = (1_000, 3_333, 20_000, 77_777)
@@ -73,9 +73,9 @@ def packed_rings(pid: int) -> Iterator[npt.NDArray[np.int64]]:
 def shared_memory(pid: int) -> Iterator[Mapping]:
     """What a vhost peer maps: memory of files, hugepages or not."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        place, rights, _, _, _, *name = line.split(maxsplit=5)
+        addresses, rights, _, _, _, *name = line.split(maxsplit=5)
         if rights.startswith("rw") and name and ("memfd" in name[0] or "huge" in name[0]):
-            begin, end = (int(edge, 16) for edge in place.split("-"))
+            begin, end = (int(edge, 16) for edge in addresses.split("-"))
             yield Mapping(begin, end)
 
 
@@ -94,5 +94,5 @@ def rings_in(data: bytes, mappings: list[Mapping]) -> Iterator[npt.NDArray[np.in
         else:
             runs.append([first, last])
     for first, last in runs:
-        if any(-STRAY <= last - first - size <= BESIDE for size in RINGS):
+        if any(-STRAY <= last - first - size <= ADJACENT for size in RINGS):
             yield found["address"][first:last].astype(np.int64)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.far_rig import SLA, SUITE
 from tests.functional.lab_support import pytest_in, veth_cables
 from tests.functional.ovs_support import needs_root
+from tests.functional.two_hosts import SLA, SUITE
 from tests.user_project import CONFTEST, needs_a_verdict, records
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
 
 def lab_file(folder: Path, cables: list[tuple[str, str]], *, crossed: bool = False) -> Path:
     """The first cable joins the nodes, the others lead to the generator."""
-    (up1, up2), (left, near), (right, far) = cables
+    (up1, up2), (left, local), (right, peer) = cables
     names = {"up1": (up1, "node1"), "up2": (up2, "node2"), "left": (left, "node1"), "right": (right, "node2")}
     text = {
         "schema": 1,
@@ -30,7 +30,7 @@ def lab_file(folder: Path, cables: list[tuple[str, str]], *, crossed: bool = Fal
             "ports": [{"name": name, "interface": own, "node": node} for name, (own, node) in names.items()],
         },
         "nodes": {"node1": {"underlay": "up1"}, "node2": {"underlay": "up2"}},
-        "generator": {"ports": [0, 1], "devices": [far, near] if crossed else [near, far]},
+        "generator": {"ports": [0, 1], "devices": [peer, local] if crossed else [local, peer]},
         "links": [["generator.0", "dut.left"], ["generator.1", "dut.right"]],
     }
     file = folder / "lab.yaml"

@@ -52,15 +52,15 @@ def pytest_nfvperf_make_capture(config, testbed, output):
 """
 
 
-def lab(folder: Path, near: list[str], far: str) -> Path:
+def lab(folder: Path, local: list[str], peer: str) -> Path:
     """The generator on one cable, the card on the other, which no link names."""
     file = folder / "lab.yaml"
-    ports = [{"name": f"dpdk{n}", "interface": name} for n, name in enumerate(near)]
+    ports = [{"name": f"dpdk{n}", "interface": name} for n, name in enumerate(local)]
     text = {
         "schema": 1,
         "name": "lab with a card",
         "dut": {"ovs": {"datapath": "dpdk"}, "ports": ports},
-        "generator": {"engine": "embedded", "ports": [0], "devices": [far]},
+        "generator": {"engine": "embedded", "ports": [0], "devices": [peer]},
         "links": [["generator.0", "dut.dpdk0"]],
     }
     file.write_text(json.dumps(text))
@@ -72,12 +72,12 @@ def test_the_suite_takes_a_plugins_card(tmp_path: Path, monkeypatch: pytest.Monk
     """Verify: each copy came to the card, byte for byte and once for each crossing: the suite's own checks."""
     (tmp_path / "vendor_card.py").write_text(PLUGIN)
     with veth_cables(2) as cables:
-        (near0, far0), (near1, far1) = cables
-        monkeypatch.setenv("CARD", far1)
+        (local0, peer0), (local1, peer1) = cables
+        monkeypatch.setenv("CARD", peer1)
         with IPRoute() as host:
-            host.link("set", index=host.link_lookup(ifname=far1)[0], state="up")
+            host.link("set", index=host.link_lookup(ifname=peer1)[0], state="up")
         given = ["-p", "vendor_card", "-k", "capture_interface and 64", "-s", "-p", "no:cacheprovider", *NO_LINK]
-        file = lab(tmp_path, [near0, near1], far0)
+        file = lab(tmp_path, [local0, local1], peer0)
         done = pytest_in(tmp_path, str(CONTENT), *given, "--nfv-testbed", str(file), "--nfv-report=none")
     assert done.returncode == 0, done.stdout
     assert "card asked for p1 of lab with a card" in done.stdout

@@ -55,13 +55,13 @@ PROFILES["smoke"] = replace(SMOKE, comparison_budget_s=10.0)
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A user's project, with a run directory of its own: a short path, because sockets are in it."""
-    place = Path(f"/run/nfvperf-compare-{os.getpid()}")
+    directory = Path(f"/run/nfvperf-compare-{os.getpid()}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE.parent))
-    monkeypatch.setenv("NFVPERF_RUN_DIR", str(place))
+    monkeypatch.setenv("NFVPERF_RUN_DIR", str(directory))
     build.build()
-    place.mkdir()
+    directory.mkdir()
     yield make_project(pytester, SUITE).path
-    shutil.rmtree(place)
+    shutil.rmtree(directory)
 
 
 def command(*more: str) -> list[str]:

@@ -85,7 +85,7 @@ class TestVnf:
                 generator.attach(ends)
                 generator.attach(vnf, drop_every=drop_every)
                 generator.wait_links_up(5.0)
-                generator.learn(Traffic(), WAYS)
+                generator.learn(Traffic(), DIRECTIONS)
                 return generator
 
             yield attach
@@ -93,7 +93,7 @@ class TestVnf:
     @pytest.mark.parametrize("mode", list(VnfMode))
     def test_forwards_both_ways_without_loss(self, chain: Callable[..., EmbeddedGenerator], mode: VnfMode) -> None:
         generator = chain(mode)
-        result = generator.run_trial(spec(WAYS))
+        result = generator.run_trial(spec(DIRECTIONS))
         for counts in result.counts:
             check_identities(counts)
         assert [vnf.port for vnf in result.vnfs] == ["f0", "f1"]
@@ -101,13 +101,13 @@ class TestVnf:
 
     def test_drops_what_it_is_asked_to_and_says_so(self, chain: Callable[..., EmbeddedGenerator]) -> None:
         generator = chain(VnfMode.IO, drop_every=100)
-        result = generator.run_trial(spec(WAYS[:1]))
+        result = generator.run_trial(spec(DIRECTIONS[:1]))
         dropped = result.vnfs[0].dropped
         assert dropped == result.sent // 100 > 0
         assert result.lost - sum(c.refused for c in result.counts) == dropped
 
 
-WAYS = (Direction("p0", "p1"), Direction("p1", "p0"))
+DIRECTIONS = (Direction("p0", "p1"), Direction("p1", "p0"))
 
 
 def test_ring_port_hears_itself(directory: Path) -> None:
@@ -133,11 +133,11 @@ def test_monitor_counts_streams_that_are_due_elsewhere(directory: Path) -> None:
         near, far = loop_ports(loop.devices)
         generator.attach([near, dataclasses.replace(far, name="m", role=PortRole.MONITOR), ring(0)])
         generator.wait_links_up(5.0)
-        way = (Direction(near.name, "r0"),)
-        generator.learn(Traffic(), way)
-        result = generator.run_trial(spec(way, residual_s=0.1))
+        direction = (Direction(near.name, "r0"),)
+        generator.learn(Traffic(), direction)
+        result = generator.run_trial(spec(direction, residual_s=0.1))
         (seen,) = result.monitors
-        assert (seen.port, seen.direction, seen.address) == ("m", way[0], "")
+        assert (seen.port, seen.direction, seen.address) == ("m", direction[0], "")
         assert (seen.received, seen.duplicated, seen.out_of_order) == (result.sent, 0, 0)
         assert (seen.truncated, seen.corrupted, seen.received_bytes) == (0, 0, result.sent * 64)
         assert result.received == 0
@@ -150,11 +150,11 @@ def test_a_monitor_tells_copies_apart_by_their_destination(directory: Path) -> N
         watch = dataclasses.replace(far, name="m", role=PortRole.MONITOR, addresses=(other, mine))
         generator.attach([near, watch, ring(0)])
         generator.wait_links_up(5.0)
-        way = (Direction(near.name, "r0"),)
-        generator.learn(Traffic(), way)
-        result = generator.run_trial(spec(way, traffic=Traffic(dst_mac=mine), residual_s=0.1))
+        direction = (Direction(near.name, "r0"),)
+        generator.learn(Traffic(), direction)
+        result = generator.run_trial(spec(direction, traffic=Traffic(dst_mac=mine), residual_s=0.1))
         assert [(seen.address, seen.received) for seen in result.monitors] == [(mine, result.sent)]
-        elsewhere = generator.run_trial(spec(way, residual_s=0.1))
+        elsewhere = generator.run_trial(spec(direction, residual_s=0.1))
         assert [(seen.address, seen.received) for seen in elsewhere.monitors] == [("", elsewhere.sent)]
 
 
@@ -162,7 +162,7 @@ def test_two_polling_threads(directory: Path) -> None:
     with loop_in(directory) as loop, looped_rig(directory, loop, cpus=(0, 1)) as rig:
         rig.attach()
         for _ in range(3):
-            for counts in rig.generator.run_trial(spec(rig.ways)).counts:
+            for counts in rig.generator.run_trial(spec(rig.directions)).counts:
                 check_identities(counts)
 
 
@@ -182,9 +182,9 @@ def test_flows_over_two_queues_keep_their_order(directory: Path) -> None:
         forwarder.forward()
         generator.attach(ends)
         generator.wait_links_up(5.0)
-        generator.learn(Traffic(flows=64), WAYS)
+        generator.learn(Traffic(flows=64), DIRECTIONS)
         for flows in (64, 32):  # two queues may overtake one another, with 64; flows may not
-            for counts in generator.run_trial(spec(WAYS, traffic=Traffic(flows=flows))).counts:
+            for counts in generator.run_trial(spec(DIRECTIONS, traffic=Traffic(flows=flows))).counts:
                 check_identities(counts)
 
 
@@ -192,7 +192,7 @@ def test_overload_is_refused_or_owned_up_to_never_lost(directory: Path) -> None:
     """Far more than any rig can do: what did not go out is refused or skipped, what went out arrives."""
     with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
         rig.attach()
-        result = rig.generator.run_trial(spec(rig.ways, load_fps=100_000_000, duration_s=0.05, residual_s=1.0))
+        result = rig.generator.run_trial(spec(rig.directions, load_fps=100_000_000, duration_s=0.05, residual_s=1.0))
         for counts in result.counts:
             check_identities(counts)
             assert counts.refused + counts.skipped > 0
@@ -208,7 +208,7 @@ def test_a_trial_that_cannot_pass_any_more_is_given_up_after_a_second(
         rig.attach()
         os.kill(loop.pid, signal.SIGSTOP)
         try:
-            wanted = spec(rig.ways, load_fps=20_000, duration_s=1.5, give_up_loss=give_up_loss)
+            wanted = spec(rig.directions, load_fps=20_000, duration_s=1.5, give_up_loss=give_up_loss)
             result = rig.generator.run_trial(wanted)
         finally:
             os.kill(loop.pid, signal.SIGCONT)
@@ -227,7 +227,7 @@ def test_what_undisturbed_windows_refused_gives_a_trial_up(directory: Path, monk
         monkeypatch.setattr(module, "FULL_SPEED", 100.0)
     with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
         rig.attach()
-        windowed = spec(rig.ways, load_fps=20_000, duration_s=1.5, give_up_loss=0.0, window_s=0.01)
+        windowed = spec(rig.directions, load_fps=20_000, duration_s=1.5, give_up_loss=0.0, window_s=0.01)
         before = rig.generator.run_trial(windowed)  # from here on the generator knows its full speed
         os.kill(loop.pid, signal.SIGSTOP)
         try:
@@ -246,7 +246,7 @@ def test_what_undisturbed_windows_refused_gives_a_trial_up(directory: Path, monk
 def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:
     with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
         rig.attach()
-        result = rig.generator.run_trial(spec(rig.ways, duration_s=1.2, give_up_loss=0.0))
+        result = rig.generator.run_trial(spec(rig.directions, duration_s=1.2, give_up_loss=0.0))
     assert not result.given_up
     assert [counts.intended for counts in result.counts] == [24_000, 24_000]
 
@@ -267,7 +267,7 @@ class TestFaults:
             assert isinstance(generator, EmbeddedGenerator)
             stopper = threading.Thread(target=_stop_for_a_second, args=(generator.pid,))
             stopper.start()
-            result = generator.run_trial(spec(rig.ways, load_fps=10_000, duration_s=1.5))
+            result = generator.run_trial(spec(rig.directions, load_fps=10_000, duration_s=1.5))
             stopper.join()
         assert {Reason.SKIPPED_FRAMES, Reason.LATE_POLL} <= {reason.code for reason in result.invalid}
         for counts in result.counts:

@@ -107,7 +107,7 @@ def test_a_pause_that_is_over_before_its_window_is_seen() -> None:
     Verify: the witness comes in time at the window's end; it came late when it was asked why frames pile up.
     """
     with run_dir() as directory, _watched_loop(directory) as (rig, _):
-        wanted = spec(rig.ways, load_fps=500_000, duration_s=1.0, window_s=0.5)
+        wanted = spec(rig.directions, load_fps=500_000, duration_s=1.0, window_s=0.5)
         for _ in range(10):  # a shared machine may pause just at the window's end, too
             with _taking(LOOP_CPU, after_s=0.2, for_s=0.03):
                 windows = rig.generator.run_trial(wanted).windows
@@ -128,7 +128,7 @@ def test_a_witness_answers_at_once_where_only_the_dut_is_stuck() -> None:
     with run_dir() as directory, _watched_loop(directory) as (rig, loop):
         os.kill(loop.pid, signal.SIGSTOP)
         try:
-            result = rig.generator.run_trial(spec(rig.ways, load_fps=500_000, duration_s=0.3, window_s=0.1))
+            result = rig.generator.run_trial(spec(rig.directions, load_fps=500_000, duration_s=0.3, window_s=0.1))
         finally:
             os.kill(loop.pid, signal.SIGCONT)
     assert result.windows is not None

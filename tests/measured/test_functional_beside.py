@@ -94,11 +94,11 @@ def run(base: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
     return started
 
 
-def spans(place: Path) -> dict[str, tuple[int, int]]:
+def spans(directory: Path) -> dict[str, tuple[int, int]]:
     """When each test of the newest run began and ended, ns, by the evidence of all workers."""
     begun: dict[str, int] = {}
     found: dict[str, tuple[int, int]] = {}
-    for file in (place / "reports" / "latest").glob("evidence*.jsonl"):
+    for file in (directory / "reports" / "latest").glob("evidence*.jsonl"):
         for record in map(json.loads, file.read_text().splitlines()):
             name = record["test"].split("::")[-1]
             if record["kind"] == "test":

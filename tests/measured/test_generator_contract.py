@@ -95,10 +95,10 @@ def ready(rig: Rig) -> Rig:
     return rig
 
 
-def run(rig: Rig, ways: tuple[Direction, ...] = (), **changes: object) -> TrialResult:
+def run(rig: Rig, directions: tuple[Direction, ...] = (), **changes: object) -> TrialResult:
     """A valid trial: what the rig itself disturbs, on a machine that others use too, is repeated, as in any run."""
     for _ in range(5):
-        result = rig.generator.run_trial(spec(ways or rig.ways, **changes))  # type: ignore[arg-type]
+        result = rig.generator.run_trial(spec(directions or rig.directions, **changes))  # type: ignore[arg-type]
         if result.valid:
             break
     return result
@@ -113,7 +113,7 @@ def test_it_fits_the_port(rig: Rig) -> None:
 
 def test_every_frame_is_accounted_for(ready: Rig) -> None:
     result = run(ready)
-    assert [counts.direction for counts in result.counts] == list(ready.ways)
+    assert [counts.direction for counts in result.counts] == list(ready.directions)
     for counts in result.counts:
         assert counts.intended == 2000
         check_identities(counts)
@@ -128,7 +128,7 @@ def test_intended_is_the_floor_of_load_times_duration(
 
 
 def test_a_direction_alone_leaves_the_other_silent(ready: Rig) -> None:
-    result = run(ready, ready.ways[:1])
+    result = run(ready, ready.directions[:1])
     assert len(result.counts) == 1
     check_identities(result.counts[0])
 
@@ -230,7 +230,7 @@ def test_a_forwarder_needs_its_peer(rig: Rig) -> None:
 
 def test_two_directions_cannot_share_a_sender(ready: Rig) -> None:
     with pytest.raises(ConfigError, match="two directions send on port 'ceiling0'"):
-        ready.generator.run_trial(spec((ready.ways[0], ready.ways[0])))
+        ready.generator.run_trial(spec((ready.directions[0], ready.directions[0])))
 
 
 def test_ports_can_be_taken_again(ready: Rig) -> None:
@@ -253,4 +253,4 @@ def test_after_close_nothing_goes_and_closing_again_does(loop: Loop, request: py
 
 
 def test_a_ceiling_can_be_found(ready: Rig) -> None:
-    assert ceiling_of(ready.generator, Traffic(), ready.ways, repeats=1) > 1000
+    assert ceiling_of(ready.generator, Traffic(), ready.directions, repeats=1) > 1000

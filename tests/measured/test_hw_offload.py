@@ -57,7 +57,7 @@ class Run:
     terminal: str
     offload: dict[str, Any]
 
-    def places(self) -> dict[str, str]:
+    def states(self) -> dict[str, str]:
         """Who handles the flow that enters by each port."""
         return {
             flow["text"].partition("in_port(")[2].partition(")")[0]: flow["place"] for flow in self.offload["flows"]
@@ -113,7 +113,7 @@ def test_all_flows_in_hardware_pass(run: Callable[..., Run]) -> None:
     done = run("full")
     assert done.status == 0, done.terminal
     assert "Accepted: all 3 requirements met" in done.terminal
-    assert done.places() == {"dpdk0": "hardware", "dpdk1": "hardware"}
+    assert done.states() == {"dpdk0": "hardware", "dpdk1": "hardware"}
     frames = done.frames()
     assert frames["software"] < frames["sent"] / 10
     assert frames["counted"] == frames["sent"] == frames["received"] > 0
@@ -123,7 +123,7 @@ def test_all_flows_in_hardware_pass(run: Callable[..., Run]) -> None:
 def test_flows_that_are_only_matched_in_hardware_fail(run: Callable[..., Run]) -> None:
     done = run("partial")
     assert done.status == 1, done.terminal
-    assert done.places() == {"dpdk0": "partial", "dpdk1": "partial"}
+    assert done.states() == {"dpdk0": "partial", "dpdk1": "partial"}
     assert verdicts(done) == ALL_MET | {"offloaded_flows": "FAIL", "offloaded_frames": "FAIL"}
     assert "0 of 2 flows in hardware, 2 matched there only, 0 in software" in done.terminal
     assert "matched in hardware, acted on in software: recirc_id(0),in_port(dpdk0)" in done.terminal
@@ -134,7 +134,7 @@ def test_flows_that_are_only_matched_in_hardware_fail(run: Callable[..., Run]) -
 def test_a_nic_without_offload_fails_and_ovs_says_why(run: Callable[..., Run]) -> None:
     done = run("none")
     assert done.status == 1, done.terminal
-    assert done.places() == {"dpdk0": "software", "dpdk1": "software"}
+    assert done.states() == {"dpdk0": "software", "dpdk1": "software"}
     assert verdicts(done) == ALL_MET | {"offloaded_flows": "FAIL", "offloaded_frames": "FAIL"}
     for port in ("dpdk0", "dpdk1"):
         assert "this NIC has no flow engine" in done.reasons(port)
@@ -146,8 +146,8 @@ def test_a_nic_without_offload_fails_and_ovs_says_why(run: Callable[..., Run]) -
 def test_a_full_table_leaves_one_flow_in_software(run: Callable[..., Run]) -> None:
     done = run("full,flows=1")
     assert done.status == 1, done.terminal
-    assert sorted(done.places().values()) == ["hardware", "software"]
-    (left,) = [port for port, place in done.places().items() if place == "software"]
+    assert sorted(done.states().values()) == ["hardware", "software"]
+    (left,) = [port for port, state in done.states().items() if state == "software"]
     assert "table is full" in done.reasons(left)
     assert f"not in hardware: recirc_id(0),in_port({left})" in done.terminal
     assert "FAIL     offloaded_flows >= 100 %   50 %" in done.terminal
@@ -157,7 +157,7 @@ def test_a_flow_that_falls_back_unseen_by_ovs_shows_in_the_frames(run: Callable[
     """OVS goes on to say that both flows are in hardware; its PMD threads received the rest of the frames."""
     done = run("full,falls_after=2600")
     assert done.status == 1, done.terminal
-    assert done.places() == {"dpdk0": "hardware", "dpdk1": "hardware"}
+    assert done.states() == {"dpdk0": "hardware", "dpdk1": "hardware"}
     assert verdicts(done) == ALL_MET | {"offloaded_frames": "FAIL"}
     frames = done.frames()
     assert frames["sent"] / 10 < frames["software"] < frames["sent"]
@@ -178,7 +178,7 @@ def test_counters_that_lie_show_against_the_frames_sent(run: Callable[..., Run])
 def test_a_port_that_offloads_one_direction_is_named(run: Callable[..., Run]) -> None:
     done = run("full,refuses=dpdk1")
     assert done.status == 1, done.terminal
-    assert done.places() == {"dpdk0": "hardware", "dpdk1": "software"}
+    assert done.states() == {"dpdk0": "hardware", "dpdk1": "software"}
     assert "this port offloads nothing" in done.reasons("dpdk1")
     assert done.reasons("dpdk0") == ""
     frames = done.frames()

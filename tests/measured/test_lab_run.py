@@ -55,19 +55,19 @@ rules:
 
 def lab_file(folder: Path, cables: list[tuple[str, str]], *, crossed: bool = False, offload: bool = False) -> Path:
     """A lab on veth pairs, as its owner would write it."""
-    (near0, far0), (near1, far1) = cables
-    far = [far1, far0] if crossed else [far0, far1]
+    (local0, peer0), (local1, peer1) = cables
+    peer = [peer1, peer0] if crossed else [peer0, peer1]
     file = folder / "lab.yaml"
     ovs = {"instance": "private", "datapath": "dpdk"} | ({"hw_offload": True} if offload else {})
     ports = [
-        {"name": f"dpdk{n}", "interface": near, "line_rate": "100 Mbps", "model": "veth pair"}
-        for n, near in enumerate((near0, near1))
+        {"name": f"dpdk{n}", "interface": local, "line_rate": "100 Mbps", "model": "veth pair"}
+        for n, local in enumerate((local0, local1))
     ]
     text = {
         "schema": 1,
         "name": "veth lab",
         "dut": {"ovs": ovs, "ports": ports},
-        "generator": {"engine": "embedded", "ports": [0, 1], "devices": far},
+        "generator": {"engine": "embedded", "ports": [0, 1], "devices": peer},
         "links": [["generator.0", "dut.dpdk0"], ["generator.1", "dut.dpdk1"]],
     }
     file.write_text(json.dumps(text))

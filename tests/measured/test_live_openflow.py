@@ -19,7 +19,7 @@ def test_a_ceiling_leaves_a_live_topology_as_the_test_made_it(tmp_path: Path) ->
         ovs, live, process = made.live.deployment.built.ovs, made.live, made.vswitchd()  # type: ignore[attr-defined]
         ovs("ofctl", "add-flow", "br0", "priority=999,in_port=p0,udp,actions=drop")
         ovs("vsctl", "set", "bridge", "br0", "other_config:mac-aging-time=77")
-        ceiling = made.rig.ceiling_fps(live, Traffic(frame_size=777), 2, anew=True)
+        ceiling = made.rig.ceiling_fps(live, Traffic(frame_size=777), 2, remeasured=True)
         assert ceiling is not None
         assert ceiling > 100_000
         assert (made.live, made.vswitchd()) == (live, process)

@@ -97,14 +97,14 @@ def cabled_lab(cables: list[tuple[str, str]]) -> dict[str, Any]:
     numbers = list(range(len(cables)))
     return {
         "dut": {"ports": ports},
-        "generator": {"engine": "embedded", "ports": numbers, "devices": [far for _, far in cables]},
+        "generator": {"engine": "embedded", "ports": numbers, "devices": [peer for _, peer in cables]},
         "links": [[f"generator.{n}", f"dut.dpdk{n}"] for n in numbers],
     }
 
 
 def lab_of_nodes(cables: list[tuple[str, str]]) -> dict[str, Any]:
     """Two nodes that the first cable joins; the others lead to the generator."""
-    (up1, up2), (left, near), (right, far) = cables
+    (up1, up2), (left, local), (right, peer) = cables
     owners = {"up1": (up1, "node1"), "up2": (up2, "node2"), "left": (left, "node1"), "right": (right, "node2")}
     # A frame of 64 bytes fits with its tunnel; DPDK's af_packet takes no larger MTU.
     further = {"up1": {"mtu": 1500}, "up2": {"mtu": 1500}}
@@ -115,7 +115,7 @@ def lab_of_nodes(cables: list[tuple[str, str]]) -> dict[str, Any]:
     return {
         "dut": {"ports": ports},
         "nodes": {"node1": {"underlay": "up1"}, "node2": {"underlay": "up2"}},
-        "generator": {"engine": "embedded", "ports": [0, 1], "devices": [near, far]},
+        "generator": {"engine": "embedded", "ports": [0, 1], "devices": [local, peer]},
         "links": [["generator.0", "dut.left"], ["generator.1", "dut.right"]],
     }
 

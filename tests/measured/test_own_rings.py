@@ -37,7 +37,7 @@ from tests.functional.generator_support import (
 )
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
-WAYS = directions(Traffic())
+DIRECTIONS = directions(Traffic())
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def directory() -> Iterator[Path]:
 def test_frames_of_all_kinds_come_through_whole(directory: Path, traffic: Traffic) -> None:
     with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
         generator = rig.attach()
-        for counts in generator.run_trial(spec(rig.ways, traffic=traffic)).counts:
+        for counts in generator.run_trial(spec(rig.directions, traffic=traffic)).counts:
             check_identities(counts)
 
 
@@ -76,7 +76,7 @@ def test_both_ways_of_driving_a_ring_count_alike(directory: Path) -> None:
             ports = loop_ports(loop.devices)
             generator.attach(ports)
             generator.wait_links_up(5.0)
-            result = generator.run_trial(spec(WAYS, load_fps=10_000))
+            result = generator.run_trial(spec(DIRECTIONS, load_fps=10_000))
             for counts in result.counts:
                 assert counts.lost == counts.sent // 10 > 0
             assert [counts.corrupted for counts in result.counts] == [0, 0]
@@ -87,13 +87,13 @@ def test_a_switch_that_goes_is_let_in_again(directory: Path) -> None:
         with loop_in(directory) as loop:
             generator.attach(loop_ports(loop.devices))
             generator.wait_links_up(5.0)
-            generator.run_trial(spec(WAYS))
+            generator.run_trial(spec(DIRECTIONS))
         for _ in range(5):
             with pytest.raises(DeadlineError, match="no link on ceiling0, ceiling1"):
                 generator.wait_links_up(0.1)
             with loop_in(directory):
                 generator.wait_links_up(5.0)
-                for counts in generator.run_trial(spec(WAYS)).counts:
+                for counts in generator.run_trial(spec(DIRECTIONS)).counts:
                     check_identities(counts)
 
 
@@ -103,7 +103,7 @@ def test_a_killed_engine_leaves_a_socket_that_the_next_one_takes(directory: Path
             with embedded_in(directory) as generator:
                 generator.attach(loop_ports(loop.devices))
                 generator.wait_links_up(5.0)
-                for counts in generator.run_trial(spec(WAYS)).counts:
+                for counts in generator.run_trial(spec(DIRECTIONS)).counts:
                     check_identities(counts)
                 os.kill(generator.pid, signal.SIGKILL)
 

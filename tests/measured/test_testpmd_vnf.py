@@ -30,7 +30,7 @@ CALM_FPS = 5_000
 SPEC = VnfSpec(
     "vm1", (GeneratorPort("vm1", "net_null,copy=0", "02:00:00:00:00:01", eth_peer="02:00:00:00:00:02"),), VnfMode.MAC
 )
-PLACE = {"cpu": 0, "control_cpus": (0,), "hugepages": True}
+RESOURCES = {"cpu": 0, "control_cpus": (0,), "hugepages": True}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_without_testpmd_the_package_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TestbedError) as caught:
-        TestpmdVnf(journal, SPEC, **PLACE)
+        TestpmdVnf(journal, SPEC, **RESOURCES)
     assert str(caught.value) == (
         "VNF 'vm1' asks for a dpdk-testpmd process, and this machine has no dpdk-testpmd: "
         'apt-get install dpdk-dev, or use kind="loop"'
@@ -138,7 +138,7 @@ done
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    old = TestpmdVnf(journal, SPEC, **PLACE)
+    old = TestpmdVnf(journal, SPEC, **RESOURCES)
     old.wait_ready()
     with pytest.raises(TestbedError) as caught:
         old.counts()
@@ -151,7 +151,7 @@ done
 
 def test_one_that_cannot_start_is_told_with_its_own_words(journal: Journal) -> None:
     broken = VnfSpec("vm1", (GeneratorPort("vm1", "net_nothing_of_this_name", "02:00:00:00:00:01"),))
-    wrong = TestpmdVnf(journal, broken, **PLACE)
+    wrong = TestpmdVnf(journal, broken, **RESOURCES)
     with pytest.raises(TestbedError, match=r"^dpdk-testpmd of VNF vm1 \(pid \d+\) exited with status 1") as caught:
         wrong.wait_ready()
     wrong.close()

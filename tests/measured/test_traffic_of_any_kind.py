@@ -166,14 +166,14 @@ def tapped(live: LiveLoss, port: str) -> Iterator[list[bytes]]:
         tap.close()
 
 
-def lossless(live: LiveLoss, traffic: Traffic, way: Direction = THERE) -> list[bytes]:
+def lossless(live: LiveLoss, traffic: Traffic, direction: Direction = THERE) -> list[bytes]:
     """The frames at the far port of a trial in which nothing else took the generator's CPU for long.
 
     Every frame that was sent is counted there and known again.
     """
     for _ in range(40):
-        with tapped(live, way.rx) as frames:
-            trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (way,))
+        with tapped(live, direction.rx) as frames:
+            trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (direction,))
             time.sleep(0.1)
         (counts,) = trial.result.counts
         if counts.sent == counts.received >= FRAMES // 2:
@@ -208,14 +208,16 @@ def assert_in_order(frames: Sequence[bytes], traffic: Traffic) -> None:
         last[headers], highest = number, max(highest, number)
 
 
-def assert_lost(live: LiveLoss, traffic: Traffic, number: int, every: int, way: Direction = THERE) -> tuple[str, int]:
+def assert_lost(
+    live: LiveLoss, traffic: Traffic, number: int, every: int, direction: Direction = THERE
+) -> tuple[str, int]:
     """Of the frames that were sent, one of so many is lost, this one first, and the ledger has a rule for each of them.
 
     A busy machine keeps the generator from sending all, and the fields go on with the next that is sent. Returns the
     ledger's text, and how many were lost.
     """
     for _ in range(40):
-        trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (way,))
+        trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (direction,))
         (counts,) = trial.result.counts
         if counts.sent >= FRAMES // 2:
             break
@@ -523,10 +525,10 @@ def test_a_router_forwards_to_any_address_behind_an_endpoint(live: LiveLoss, pac
     """The bridge answers its ARP requests and neighbour solicitations with the endpoint's MAC."""
     kind = type(packet)
     field = f"{kind.__name__}.dst"
-    for way, source in ((THERE, ROUTER_MACS[1]), (BACK, ROUTER_MACS[0])):
-        sent = packet if way == THERE else kind(src=packet.dst, dst=packet.src)
+    for direction, source in ((THERE, ROUTER_MACS[1]), (BACK, ROUTER_MACS[0])):
+        sent = packet if direction == THERE else kind(src=packet.dst, dst=packet.src)
         traffic = Traffic(packet=Ether() / sent / UDP(), vary=[Vary(field, 16)], frame_size=128)
-        frames = [Ether(frame) for frame in lossless(live, traffic, way)]
+        frames = [Ether(frame) for frame in lossless(live, traffic, direction)]
         assert {frame.src for frame in frames} == {source}
         assert {frame[kind].ttl if kind is IP else frame[kind].hlim for frame in frames} == {63}
         assert len({frame[kind].dst for frame in frames}) == 16

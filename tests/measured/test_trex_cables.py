@@ -51,11 +51,11 @@ def dut_of(testbed: Testbed, journal: Journal) -> Iterator[OvsDatapath]:
 
 def test_right_cables_pass_and_swapped_ones_are_named() -> None:
     with veth_cables(2) as cables, clean_run() as journal:
-        near, far = zip(*cables, strict=True)
+        local, peer = zip(*cables, strict=True)
         space = LiveNamespace(journal, "trex")
-        move_into(space, *far)
-        with trex_in(journal, space, far) as lab, closing(lab.generator()) as generator:
-            written = dataclasses.replace(lab_testbed(near, far), generator=lab.spec)
+        move_into(space, *peer)
+        with trex_in(journal, space, peer) as lab, closing(lab.generator()) as generator:
+            written = dataclasses.replace(lab_testbed(local, peer), generator=lab.spec)
             swapped = dataclasses.replace(written, links=(CableSpec("0", "dpdk1"), CableSpec("1", "dpdk0")))
             with dut_of(swapped, journal) as ovs, pytest.raises(TestbedError) as told:
                 check_cabling(swapped, ovs, generator)
@@ -63,10 +63,10 @@ def test_right_cables_pass_and_swapped_ones_are_named() -> None:
                 check_cabling(written, ovs, generator)
                 built = ovs.build(phy2phy())
                 generator.attach(generator_ports(built.topology, built))
-                ways = built.topology.directions
-                generator.learn(Traffic(), ways)
+                directions = built.topology.directions
+                generator.learn(Traffic(), directions)
                 # The check let go of TRex's ports, and left nothing running: frames come through as ever.
-                result = generator.run_trial(TrialSpec(Traffic(), 1000, 0.5, ways))
+                result = generator.run_trial(TrialSpec(Traffic(), 1000, 0.5, directions))
                 assert [counts.received for counts in result.counts] == [500, 500]
     assert told.value.message == (
         "the cabling differs from the testbed file: port 0 of the generator is not connected to dpdk1 but to dpdk0; "

@@ -54,22 +54,22 @@ def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:
 def test_vms_on_a_bridge_that_learns(rig: LossRig, vms: int) -> None:
     """S4's chain: every frame crosses the bridge once more than there are VMs, and none is flooded once learnt."""
     with rig.deployment(vm_chain(vms)) as live:
-        trial = live.trial(CALM_FPS, ways=(Direction("p0", "p0"),))
-    result, told = trial.result, trial.ledger
+        trial = live.trial(CALM_FPS, directions=(Direction("p0", "p0"),))
+    result, ledger = trial.result, trial.ledger
     assert result.received == result.sent > 0
     assert result.counts[0].duplicated == result.counts[0].foreign == 0
     assert [(vnf.port, vnf.received, vnf.sent) for vnf in result.vnfs] == [
         (f"vm{number}", result.sent, result.sent) for number in range(1, vms + 1)
     ]
-    assert told is not None
-    assert [hop.name for hop in told.paths[0].hops if hop.name == "br0"] == ["br0"] * (vms + 1)
-    assert {hop.left for hop in told.paths[0].hops} == {result.sent}
+    assert ledger is not None
+    assert [hop.name for hop in ledger.paths[0].hops if hop.name == "br0"] == ["br0"] * (vms + 1)
+    assert {hop.left for hop in ledger.paths[0].hops} == {result.sent}
 
 
 def test_a_vm_that_only_receives(rig: LossRig) -> None:
     """S4's 1a: the bridge has learnt the receiver, so the generator's own port sees none of its frames again."""
     with rig.deployment(vm_receiving()) as live:
-        trial = live.trial(CALM_FPS, ways=(Direction("p0", "vm1"),))
+        trial = live.trial(CALM_FPS, directions=(Direction("p0", "vm1"),))
     assert trial.result.received == trial.result.sent > 0
     assert trial.ledger is not None
     assert trial.ledger.unexplained == 0
@@ -82,7 +82,7 @@ def watched(vms: int) -> Topology:
 
 def test_every_copy_of_a_mirror_is_on_a_path_of_its_own(rig: LossRig) -> None:
     with rig.deployment(watched(2)) as live:
-        trial = live.trial(CALM_FPS, ways=(Direction("p0", "p0"),))
+        trial = live.trial(CALM_FPS, directions=(Direction("p0", "p0"),))
     assert trial.ledger is not None
     (copies,) = trial.ledger.branches
     assert (copies.direction, copies.offered) == ("mirror all->m0", 3 * trial.result.sent)
@@ -96,21 +96,21 @@ def test_at_overload_copies_that_the_hosts_socket_lost_are_counted(rig: LossRig,
     """The generator does not read its ring while it is away; the kernel tells whoever asks that very socket."""
     port = mirror_output(output)
     with rig.deployment(vm_chain(2, port, mirror("all", "br0", port.name))) as live:
-        told = live.trial(60_000_000, ways=(Direction("p0", "p0"),)).ledger
-    assert told is not None
-    (copies,) = told.branches
+        ledger = live.trial(60_000_000, directions=(Direction("p0", "p0"),)).ledger
+    assert ledger is not None
+    (copies,) = ledger.branches
     assert copies.offered > 10_000
-    assert abs(copies.unexplained) <= 0.001 * copies.offered, ledger_text(told)
+    assert abs(copies.unexplained) <= 0.001 * copies.offered, ledger_text(ledger)
     assert {loss.reason for hop in copies.hops for loss in hop.losses} <= {"ring_drops", "xdp_drops"}
 
 
 def test_at_overload_with_a_mirror_every_frame_and_every_copy_is_received_or_explained(rig: LossRig) -> None:
     with rig.deployment(watched(2)) as live:
-        told = live.trial(60_000_000, ways=(Direction("p0", "p0"),)).ledger
-    assert told is not None
-    assert told.lost > 0
-    assert abs(told.unexplained) <= 0.001 * told.offered
-    (copies,) = told.branches
+        ledger = live.trial(60_000_000, directions=(Direction("p0", "p0"),)).ledger
+    assert ledger is not None
+    assert ledger.lost > 0
+    assert abs(ledger.unexplained) <= 0.001 * ledger.offered
+    (copies,) = ledger.branches
     assert copies.offered > 0
     assert abs(copies.unexplained) <= 0.001 * copies.offered
-    assert f"mirror all -> m0: {copies.offered:,} copies due" in ledger_text(told)
+    assert f"mirror all -> m0: {copies.offered:,} copies due" in ledger_text(ledger)

@@ -69,9 +69,9 @@ def test_ndr_pdr(phy2phy, search, sla):
 """
 
 
-def sides_project(pytester: pytest.Pytester, suite: str = SUITE, *, beside: bool = True) -> pytest.Pytester:
-    """A project with one suite; ``beside``: its testbed can have several DUTs at once."""
-    return make_project(pytester, suite, f"{CONFTEST}\nBESIDE = {beside}\n{BACKEND}")
+def sides_project(pytester: pytest.Pytester, suite: str = SUITE, *, side_by_side: bool = True) -> pytest.Pytester:
+    """A project with one suite; ``side_by_side``: its testbed can have several DUTs at once."""
+    return make_project(pytester, suite, f"{CONFTEST}\nBESIDE = {side_by_side}\n{BACKEND}")
 
 
 def compare(pytester: pytest.Pytester, *sides: str, behind: tuple[str, ...] = ()) -> pytest.RunResult:

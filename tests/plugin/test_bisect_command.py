@@ -57,9 +57,9 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pytester.path
 
 
-def version(place: Path, rate: float) -> str:
-    (prefix(place) / "rate").write_text(str(rate))
-    return str(place)
+def version(directory: Path, rate: float) -> str:
+    (prefix(directory) / "rate").write_text(str(rate))
+    return str(directory)
 
 
 def row(folder: Path, rates: Sequence[float]) -> list[str]:
@@ -93,8 +93,8 @@ class Comparing:
         return VersionComparison(0, 1, read, (figure(values),))
 
     def _rate(self, where: str) -> float:
-        place = Path(where) if "/" in where else Path(Registry().find(where).place)
-        return float((place / "rate").read_text())
+        directory = Path(where) if "/" in where else Path(Registry().find(where).place)
+        return float((directory / "rate").read_text())
 
 
 @pytest.fixture
@@ -115,40 +115,40 @@ def test_rates_end_with_a_confirmed_culprit_a_page_and_status_0(
     versions = row(project, [4e6] * 5 + [3.4e6] * 4)
 
     assert bisect(versions, "--log", "log") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "bisecting 7 versions between v0 (good) and v8 (bad); log: log"
-    assert told[1].startswith("  1  ends    v8 against v0: 0.8")
-    assert " in 8 blocks forwarding_rate; came in with v1 .. v8: 100.0%" in told[1]
-    assert told[-4].startswith("v5 brought it in (probability ")
-    assert told[-3].startswith("Measured again against its parent v4: 0.8")
-    assert told[-3].endswith("Confirmed.")
-    assert told[-2].startswith("The ends, v8 over v0: forwarding_rate 0.8")
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "bisecting 7 versions between v0 (good) and v8 (bad); log: log"
+    assert output[1].startswith("  1  ends    v8 against v0: 0.8")
+    assert " in 8 blocks forwarding_rate; came in with v1 .. v8: 100.0%" in output[1]
+    assert output[-4].startswith("v5 brought it in (probability ")
+    assert output[-3].startswith("Measured again against its parent v4: 0.8")
+    assert output[-3].endswith("Confirmed.")
+    assert output[-2].startswith("The ends, v8 over v0: forwarding_rate 0.8")
     assert comparing.compared[0] == ("v0", "v8")
     assert comparing.compared[-1] == ("v4", "v5")
     page = (project / "log" / "bisection.html").read_text()
-    assert told[-4] in page
+    assert output[-4] in page
     assert page.count("<figure>") == 1
     assert (project / "log" / "bisection.png").stat().st_size > 1000
-    assert told[-1] == "page: log/bisection.html, bisection.png beside it"
+    assert output[-1] == "page: log/bisection.html, bisection.png beside it"
 
 
 def test_equal_ends_are_refused_with_status_1(
     project: Path, comparing: Comparing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bisect(row(project, [4e6] * 4)) == 1
-    told = capsys.readouterr().out
-    assert "Nothing to bisect: the ends do not differ. V3 is not shown to be worse than v0 by 0.5% or more" in told
-    assert "forwarding_rate of test_rate.py::test_rate: 1.00" in told or "test_rate: 0.99" in told
-    assert "in 32 blocks" in told
+    output = capsys.readouterr().out
+    assert "Nothing to bisect: the ends do not differ. V3 is not shown to be worse than v0 by 0.5% or more" in output
+    assert "forwarding_rate of test_rate.py::test_rate: 1.00" in output or "test_rate: 0.99" in output
+    assert "in 32 blocks" in output
 
 
 def test_ends_without_a_figure_are_refused_with_the_reason(
     project: Path, comparing: Comparing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bisect(row(project, [4e6, 3e6, 0])) == 1
-    told = capsys.readouterr().out
-    assert "Nothing to bisect: the tests give nothing to compare. The tests gave no figure in which versions" in told
-    assert "could be compared: no figure has an interval: generator-limited." in told
+    output = capsys.readouterr().out
+    assert "Nothing to bisect: the tests give nothing to compare. The tests gave no figure in which versions" in output
+    assert "could be compared: no figure has an interval: generator-limited." in output
 
 
 def test_swapped_ends_are_refused(project: Path, comparing: Comparing, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,10 +160,10 @@ def test_versions_that_die_leave_a_range_and_status_10(
     project: Path, comparing: Comparing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bisect(row(project, [4e6, 4e6, -1, 3e6, 3e6])) == 10
-    told = capsys.readouterr().out
-    assert "v2 against v0: skipped: broken: ovs-vswitchd (pid 7) was killed by SIGSEGV" in told
-    assert "One of 2 versions brought it in, v2 .. v3" in told
-    assert "It cannot be narrowed: v2 cannot be used." in told
+    output = capsys.readouterr().out
+    assert "v2 against v0: skipped: broken: ovs-vswitchd (pid 7) was killed by SIGSEGV" in output
+    assert "One of 2 versions brought it in, v2 .. v3" in output
+    assert "It cannot be narrowed: v2 cannot be used." in output
 
 
 def test_a_broken_testbed_ends_with_status_11_and_the_same_command_goes_on(
@@ -178,9 +178,9 @@ def test_a_broken_testbed_ends_with_status_11_and_the_same_command_goes_on(
     )
     comparing.left = math.inf
     assert bisect(versions) == 0
-    told = capsys.readouterr().out
-    assert "continuing with 2 measurements of an earlier run" in told
-    assert told.count("ends    v8 against v0") == 1
+    output = capsys.readouterr().out
+    assert "continuing with 2 measurements of an earlier run" in output
+    assert output.count("ends    v8 against v0") == 1
     assert comparing.compared.count(("v0", "v8")) == 1
 
 
@@ -195,8 +195,8 @@ def test_a_disk_that_is_full_is_no_fault_of_ours(
     monkeypatch.setattr(trials, "compare", full)
     versions = row(project, [4e6, 4e6, 3e6])
     assert bisect(versions, "--log", "log") == 11
-    told = capsys.readouterr().err
-    assert told.startswith("nfvperf: No space left on device: /reports/runs/001-v8\nThe measurements are kept: ")
+    output = capsys.readouterr().err
+    assert output.startswith("nfvperf: No space left on device: /reports/runs/001-v8\nThe measurements are kept: ")
     monkeypatch.setattr(trials, "compare", Comparing())
     assert bisect(versions, "--log", "log") == 0
 
@@ -220,9 +220,9 @@ def test_a_fault_of_ours_ends_with_status_3_and_convicts_nobody(
 
     monkeypatch.setattr(trials, "compare", fault)
     assert bisect(row(project, [4e6, 4e6, 3e6])) == 3
-    told = capsys.readouterr().err
-    assert "ZeroDivisionError: a fault" in told
-    assert "nfvperf: a fault of nfvperf, which says nothing of any version: please report it." in told
+    output = capsys.readouterr().err
+    assert "ZeroDivisionError: a fault" in output
+    assert "nfvperf: a fault of nfvperf, which says nothing of any version: please report it." in output
 
 
 def test_mistakes_end_with_status_4(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,12 +237,12 @@ def test_mistakes_end_with_status_4(project: Path, capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit) as ended:
             main(["bisect", *mistake])
         assert ended.value.code == 4
-    told = capsys.readouterr().err
-    assert "no tests are named: write -- and the arguments of pytest, such as -- suites/throughput" in told
-    assert "--good and --bad are the same version" in told
-    assert "nothing was selected that measures, or an option cannot be used" in told
-    assert "one of the arguments --versions --source is required" in told
-    assert "'2' is no share between 0 and 1" in told
+    output = capsys.readouterr().err
+    assert "no tests are named: write -- and the arguments of pytest, such as -- suites/throughput" in output
+    assert "--good and --bad are the same version" in output
+    assert "nothing was selected that measures, or an option cannot be used" in output
+    assert "one of the arguments --versions --source is required" in output
+    assert "'2' is no share between 0 and 1" in output
 
 
 def test_commits_of_a_tree_are_built_skipped_and_removed(
@@ -255,9 +255,9 @@ def test_commits_of_a_tree_are_built_skipped_and_removed(
     own = ["--good", "HEAD~4", "--bad", "HEAD", "--source", str(tree), "--without-dpdk", "--by", "rates"]
 
     assert main(["bisect", *own, "--log", "log", "--", "mine"]) == 10
-    told = capsys.readouterr().out
-    assert "skipped: make of Open vSwitch failed" in told
-    assert "One of 2 versions brought it in" in told
+    output = capsys.readouterr().out
+    assert "skipped: make of Open vSwitch failed" in output
+    assert "One of 2 versions brought it in" in output
     assert "commit 2" in (project / "log" / "bisection.html").read_text()
     assert Registry().all() == []
 
@@ -278,11 +278,11 @@ def test_outcomes_of_real_runs_find_the_version_that_fails(
     own = ["--good", versions[0], "--bad", versions[-1], "--versions", versions[1], "--by", "outcomes", "--log", "log"]
 
     assert main(["bisect", *own, "--", "mine", "--nfv-sla", "sla.yaml", "--nfv-report", "none"]) == 0
-    told = capsys.readouterr().out
-    assert "v2 brought it in" in told
-    assert "ends    v2: 1 test failed: mine/test_mine.py::test_rate: ndr: observed 2.0" in told
-    assert "failed in 1 of 1 runs, the parent in 0 of 1. Confirmed." in told
-    assert "mine/test_mine.py::test_rate failed on v0 in 0 of 3 and on v2 in 3 of 3 runs." in told
+    output = capsys.readouterr().out
+    assert "v2 brought it in" in output
+    assert "ends    v2: 1 test failed: mine/test_mine.py::test_rate: ndr: observed 2.0" in output
+    assert "failed in 1 of 1 runs, the parent in 0 of 1. Confirmed." in output
+    assert "mine/test_mine.py::test_rate failed on v0 in 0 of 3 and on v2 in 3 of 3 runs." in output
     lines = [json.loads(line) for line in (project / "log" / "bisection.jsonl").read_text().splitlines()]
     assert {line["kind"] for line in lines} == {"bisection", "ran"}
 

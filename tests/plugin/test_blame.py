@@ -7,7 +7,7 @@ from user_project import CONFTEST
 
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.features.bisect.command import Judged, _judged
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestResult
 
 SIMULATED = """
 from pytest_nfvperf.testing import FakeGenerator, SimulatedBackend
@@ -62,12 +62,12 @@ def test_a_test_whose_body_a_hook_left_out_has_no_result(pytester, phases):
     result = run(pytester)
 
     conclusion = concluded(pytester)
-    assert (result.ret, conclusion.fate) == (RunFate.INTERRUPTED.exit_status, RunFate.INTERRUPTED)
-    assert [test.fate for test in conclusion.tests] == [Fate.NOT_RUN]
+    assert (result.ret, conclusion.result) == (RunResult.INTERRUPTED.exit_status, RunResult.INTERRUPTED)
+    assert [test.result for test in conclusion.tests] == [TestResult.NOT_RUN]
     result.stdout.fnmatch_lines(["nfvperf: 1 test not run: its body did not run: *pytest_runtest_protocol*"])
     pytester.makeconftest(CONFTEST + SIMULATED)
     resumed = run(pytester, "mine", "--nfv-resume", "reports/latest")
-    assert resumed.ret == RunFate.FAILED.exit_status  # measured, and judged
+    assert resumed.ret == RunResult.FAILED.exit_status  # measured, and judged
 
 
 ERRORS = {
@@ -86,7 +86,7 @@ def test_what_is_no_assertion_is_an_error_of_the_test_and_no_verdict_on_the_dut(
     result = run(pytester)
 
     conclusion = concluded(pytester)
-    assert (result.ret, conclusion.fate) == (1, RunFate.ERROR)
+    assert (result.ret, conclusion.result) == (1, RunResult.ERROR)
     assert [test.badge for test in conclusion.tests] == ["ERROR"]
     assert "change the DUT" not in conclusion.last_line
     assert _judged(conclusion)[0] is Judged.CANNOT_TELL
@@ -99,7 +99,7 @@ def test_a_check_of_the_test_fails_it(pytester, check):
     write(pytester, HEAD + f"def test_a(nfv_session):\n    {check}\n")
 
     assert run(pytester).ret == 1
-    assert concluded(pytester).fate is RunFate.FAILED
+    assert concluded(pytester).result is RunResult.FAILED
 
 
 def test_a_missed_sla_counts_although_the_test_then_goes_wrong(pytester):
@@ -110,7 +110,7 @@ def test_a_missed_sla_counts_although_the_test_then_goes_wrong(pytester):
 
     run(pytester)
 
-    assert concluded(pytester).fate is RunFate.FAILED
+    assert concluded(pytester).result is RunResult.FAILED
 
 
 def test_a_misspelt_fixture_is_a_usage_error_with_the_nearest(pytester):
@@ -118,7 +118,7 @@ def test_a_misspelt_fixture_is_a_usage_error_with_the_nearest(pytester):
 
     result = run(pytester)
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stdout.fnmatch_lines(["E       fixture 'phy2phi' not found, did you mean 'phy2phy'?", "USAGE *phy2phi*"])
     result.stdout.no_fnmatch_line("*fault of nfvperf*")
 
@@ -139,7 +139,7 @@ def test_a_module_that_misuses_a_call_is_a_usage_error_at_its_line(pytester, lin
 
     result = run(pytester)
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stdout.fnmatch_lines([f"usage error: {shown}", f"nfvperf: Usage error*{shown}(exit status 4)"])
     result.stdout.no_fnmatch_line("*/model/*.py:*")
 
@@ -159,7 +159,7 @@ def test_a_hook_of_the_conftest_that_raises_is_a_usage_error_at_its_line(pyteste
 
     result = run(pytester)
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stderr.fnmatch_lines(["ERROR: conftest.py:*: NameError: name 'nosuch' is not defined"])
 
 
@@ -172,7 +172,7 @@ def test_a_load_that_no_port_sends_is_a_usage_error(pytester, call, load):
 
     result = run(pytester)
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stdout.fnmatch_lines(["usage error: *load_fps is *"])
 
 
@@ -182,5 +182,5 @@ def test_a_refused_run_counts_the_tests_that_are_still_selected(pytester):
 
     result = run(pytester, "mine", "-k", "a and 1")
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stdout.fnmatch_lines(["nfvperf: Usage error: of 1 selected test 1 not run.*"])

@@ -138,7 +138,7 @@ def zuul_blocks(case: str) -> list[str]:
 BLOCKS = {"github": github_blocks, "gitlab": gitlab_blocks, "jenkins": jenkins_blocks, "zuul": zuul_blocks}
 RUN_BY = {"github": "bash -e -c", "gitlab": "bash -e -o pipefail -c", "jenkins": "sh -xe -c", "zuul": "/bin/bash -c"}
 CASES = ("ovs-tree", "vendor", "lab")
-ZUUL_GATE = {place for place in CI_FILES["suites"]["zuul"] if place.startswith("playbooks/")}
+ZUUL_GATE = {name for name in CI_FILES["suites"]["zuul"] if name.startswith("playbooks/")}
 ZUUL_CASES = {
     f"playbooks/{path.name}"
     for path in RECIPES.glob("zuul-*.yaml")

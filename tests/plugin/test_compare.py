@@ -51,19 +51,19 @@ def test_equal_sides_are_the_same_and_their_settings_are_told(pytester):
     assert made["differences"] == [{"what": "emc-insert-inv-prob", "values": {"installed": "-", "again": "0"}}]
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["in turns", "in rounds"])
-def test_a_comparison_ends_at_so_many_blocks_though_it_cannot_tell(pytester, beside):
+@pytest.mark.parametrize("side_by_side", [True, False], ids=["in turns", "in rounds"])
+def test_a_comparison_ends_at_so_many_blocks_though_it_cannot_tell(pytester, side_by_side):
     """Steps: compare equal sides at a margin that nothing can show. Verify: the first look at nine blocks is the last.
 
     In rounds each reading counts: looks come after 5, 10, 15 and 20.
     """
     sides = ("installed", "again=installed", "--margin", "0.01 %")
-    result = compare(sides_project(pytester, beside=beside), *sides, behind=("--nfv-compare-blocks", "9"))
+    result = compare(sides_project(pytester, side_by_side=side_by_side), *sides, behind=("--nfv-compare-blocks", "9"))
 
     assert result.ret == 10
     (side,) = document(pytester)["comparisons"][0]["sides"]
     assert side["metrics"][0]["word"] == "cannot tell"
-    if beside:
+    if side_by_side:
         assert side["metrics"][0]["blocks"] == 16
     else:
         assert {len(each["data"]["samples"][0]["values"]) for each in records(pytester.path, "outcome")} == {10}
@@ -169,7 +169,7 @@ def test_names_a_version(deploy):
 
 def test_nothing_is_silently_left_out(pytester):
     """Steps: compare tests of all kinds, on a testbed without room for two DUTs. Verify: compared, or a reason."""
-    result = compare(sides_project(pytester, OTHERS, beside=False), "installed", "again=installed")
+    result = compare(sides_project(pytester, OTHERS, side_by_side=False), "installed", "again=installed")
 
     left_out = {one["test"].split("::")[1]: one["reason"] for one in document(pytester)["left_out"]}
     assert left_out["test_soak"] == "not compared: a soak, whose length is its point, cannot alternate between sides"

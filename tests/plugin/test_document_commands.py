@@ -111,7 +111,7 @@ def pytest_commands() -> Iterator[object]:
             needed = [why for word, why in NEEDED.items() if word in typed]
             if words[0] == "pytest" and len(words) > 1 and "acme" not in typed and not needed and typed not in seen:
                 seen.add(typed)
-                yield pytest.param(typed, id=f"{block.place} {typed}")
+                yield pytest.param(typed, id=f"{block.location} {typed}")
 
 
 @pytest.fixture(scope="module")

@@ -248,9 +248,9 @@ MORE = pytest.mark.thorough("each fault once is in make test, with one of the ou
 def in_turn(cases: Sequence[object]) -> list[ParameterSet]:
     """Each case with each outcome of EARNED, of which the gate runs one."""
     return [
-        pytest.param(case, outcome, marks=() if (number - place) % len(EARNED) == 0 else MORE)
+        pytest.param(case, outcome, marks=() if (number - index) % len(EARNED) == 0 else MORE)
         for number, case in enumerate(cases)
-        for place, outcome in enumerate(EARNED)
+        for index, outcome in enumerate(EARNED)
     ]
 
 

@@ -58,10 +58,10 @@ def run(pytester: pytest.Pytester) -> Run:
     return started
 
 
-def workers_of(place: Path, test: str) -> set[str]:
+def workers_of(directory: Path, test: str) -> set[str]:
     """Which workers ran tests of this name in the newest run."""
     found = set()
-    for file in (place / "reports" / "latest").glob("evidence-gw*.jsonl"):
+    for file in (directory / "reports" / "latest").glob("evidence-gw*.jsonl"):
         records = [json.loads(line) for line in file.read_text().splitlines()]
         if any(one["kind"] == "test_end" and f"::{test}[" in one["test"] for one in records):
             found.add(file.stem)

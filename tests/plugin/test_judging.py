@@ -120,14 +120,14 @@ def test_a_rule_is_named_from_the_rootdir_wherever_pytest_was_called(judged, sui
         "--nfv-results=../reports", "--junitxml=junit.xml", "--alluredir=allure", "--nfv-report=html"
     )
 
-    place = "mine/sla.yaml:3: rules[0]"
-    result.stdout.fnmatch_lines([f"    rule: {place.replace('[', '[[]')}"])
-    assert [verdict["data"]["rule"] for verdict in records(suite.path, "verdict")] == [place]
+    rule = "mine/sla.yaml:3: rules[0]"
+    result.stdout.fnmatch_lines([f"    rule: {rule.replace('[', '[[]')}"])
+    assert [verdict["data"]["rule"] for verdict in records(suite.path, "verdict")] == [rule]
     allure = "".join(path.read_text() for path in (suite.path / "mine" / "allure").glob("*-result.json"))
     page = (suite.path / "reports" / "latest" / "report.html").read_text()
     for text in ((suite.path / "mine" / "junit.xml").read_text(), allure, page):
-        assert place in text
-        assert f"/{place}" not in text
+        assert rule in text
+        assert f"/{rule}" not in text
 
 
 def test_a_metric_that_was_not_measured_is_inconclusive_and_named(judged):

@@ -90,9 +90,9 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return made
 
 
-def left_out(place: Path) -> dict[str, list[str]]:
+def left_out(directory: Path) -> dict[str, list[str]]:
     """What the evidence says was not selected, by how the reason begins, for reasons of LEFT_OUT."""
-    found = read_run(place / "reports/latest").not_for_testbed
+    found = read_run(directory / "reports/latest").not_for_testbed
     begins = {reason: next(filter(reason.startswith, LEFT_OUT), reason) for reason in found}
     return {begins[reason]: [test.partition("::")[2] for test in tests] for reason, tests in found.items()}
 

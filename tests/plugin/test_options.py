@@ -155,7 +155,7 @@ def test_a_testbed_file_that_is_not_there_is_a_usage_error(suite):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
-DOUBTFUL = """
+SUSPECT = """
 schema: 1
 name: doubtful
 dut:
@@ -163,16 +163,16 @@ dut:
   ports: [{name: spare, kind: vhost-user}]
 generator: {engine: embedded}
 """
-DOUBT = "port 'spare' is in no link: no generator port is cabled to it"
+WARNING = "port 'spare' is in no link: no generator port is cabled to it"
 
 
 @pytest.mark.parametrize("folder", [".", "mine"])
 def test_a_testbed_of_the_ini_file_is_found_from_each_directory(suite, folder, monkeypatch):
-    (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
+    (suite.path / "lab.yaml").write_text(SUSPECT, encoding="utf-8")
     suite.makeini("[pytest]\nnfv_testbed = lab.yaml\n")
     monkeypatch.chdir(suite.path / folder)
 
-    run_plan(suite).stdout.fnmatch_lines([f"*UserWarning: {DOUBT}"])
+    run_plan(suite).stdout.fnmatch_lines([f"*UserWarning: {WARNING}"])
     replaced = run_plan(suite, "--nfv-testbed", "nowhere.yaml")
 
     replaced.stderr.fnmatch_lines([f"ERROR: *{suite.path / folder}/nowhere.yaml*"])
@@ -186,20 +186,20 @@ def test_labels_of_the_ini_file_are_checked_too(suite):
 
 
 def test_a_doubtful_testbed_is_a_warning(suite):
-    (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
+    (suite.path / "lab.yaml").write_text(SUSPECT, encoding="utf-8")
 
     result = run_plan(suite, "--nfv-testbed", "lab.yaml")
 
-    result.stdout.fnmatch_lines([f"*UserWarning: {DOUBT}"])
+    result.stdout.fnmatch_lines([f"*UserWarning: {WARNING}"])
     assert result.ret == 0
 
 
 def test_where_warnings_are_errors_a_doubtful_testbed_is_a_usage_error(suite):
-    (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
+    (suite.path / "lab.yaml").write_text(SUSPECT, encoding="utf-8")
 
     result = run_plan(suite, "--nfv-testbed", "lab.yaml", "-W", "error")
 
-    result.stderr.fnmatch_lines([f"ERROR: {DOUBT} (a warning, but *"])
+    result.stderr.fnmatch_lines([f"ERROR: {WARNING} (a warning, but *"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 

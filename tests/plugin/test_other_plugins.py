@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunFate
-from tests.other_plugins import Beside, installed, trials_by_test
+from pytest_nfvperf.model.evidence.conclusion import RunResult, TestResult
+from tests.other_plugins import BothRuns, installed, trials_by_test
 from tests.plugin.test_run_end import HEADER, ONE_TRIAL, STUBBORN, Start, start
 
 __all__ = ["start"]  # a fixture
@@ -76,12 +76,12 @@ def others() -> Path:
 
 
 @pytest.fixture
-def beside(pytester: pytest.Pytester, others: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
+def both(pytester: pytest.Pytester, others: Path, monkeypatch: pytest.MonkeyPatch) -> BothRuns:
     """Runs pytest with the plugins that a test names, and no others."""
     monkeypatch.setenv("PYTHONPATH", str(others))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("COVERAGE_CORE", "ctrace")
-    return Beside(pytester)
+    return BothRuns(pytester)
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,12 @@ DAILY = pytest.mark.daily("plugins that few have beside ours")
     "case",
     [pytest.param(case, id=name, marks=THOROUGH if name in MOST_USED else DAILY) for name, case in CASES.items()],
 )
-def test_a_run_says_what_pytest_says(beside: Beside, case: Case) -> None:
-    beside.write(SUITE, SLA)
+def test_a_run_says_what_pytest_says(both: BothRuns, case: Case) -> None:
+    both.write(SUITE, SLA)
     if case.ini:
-        beside.pytester.makeini(f"[pytest]\n{case.ini}\n")
-    (beside.pytester.path / "mine/env").write_text("WHO=me\n")
-    compared = beside.run(*case.arguments, plugins=case.plugins)
+        both.pytester.makeini(f"[pytest]\n{case.ini}\n")
+    (both.pytester.path / "mine/env").write_text("WHO=me\n")
+    compared = both.run(*case.arguments, plugins=case.plugins)
     print(compared.result.stderr.str())
 
     compared.agree()
@@ -176,7 +176,7 @@ def test_a_run_says_what_pytest_says(beside: Beside, case: Case) -> None:
     if case.shows:
         compared.result.stdout.fnmatch_lines([case.shows])
     if case.writes:
-        assert (beside.pytester.path / case.writes).is_file()
+        assert (both.pytester.path / case.writes).is_file()
 
 
 OTHERWISE_THE_SECOND_TIME = (
@@ -238,21 +238,21 @@ rules:
     ids=["rerunfailures", "rerunfailures-xdist", "retry", "flaky"],
 )
 def test_the_last_attempt_at_a_test_decides(
-    beside: Beside, plugins: tuple[str, ...], arguments: tuple[str, ...], refixes: bool
+    both: BothRuns, plugins: tuple[str, ...], arguments: tuple[str, ...], refixes: bool
 ) -> None:
     """All trials belong to their test; JUnit has one testcase, of the last attempt."""
-    beside.write(OTHERWISE_THE_SECOND_TIME, EITHER)
-    compared = beside.run(*arguments, plugins=plugins)
+    both.write(OTHERWISE_THE_SECOND_TIME, EITHER)
+    compared = both.run(*arguments, plugins=plugins)
 
     compared.agree()
-    fates = {test.node_id.rpartition("::")[2]: test.fate for test in compared.conclusion.tests}
-    assert fates == {
-        "test_met": Fate.PASSED,
-        "test_met_the_second_time": Fate.PASSED,
-        "test_asserts_the_first_time": Fate.PASSED,
-        "test_fixture_the_second_time": Fate.PASSED if refixes else Fate.BROKEN,
-        "test_never_met": Fate.FAILED,
-        "test_never_passes": Fate.FAILED,
+    results = {test.node_id.rpartition("::")[2]: test.result for test in compared.conclusion.tests}
+    assert results == {
+        "test_met": TestResult.PASSED,
+        "test_met_the_second_time": TestResult.PASSED,
+        "test_asserts_the_first_time": TestResult.PASSED,
+        "test_fixture_the_second_time": TestResult.PASSED if refixes else TestResult.BROKEN,
+        "test_never_met": TestResult.FAILED,
+        "test_never_passes": TestResult.FAILED,
     }
     tests = {test.node_id.rpartition("::")[2]: test for test in compared.evidence.tests.values() if test.node_id}
     assert {name: len(test.earlier) for name, test in tests.items()} == {
@@ -321,30 +321,32 @@ def test_next(phy2phy, search, sla):
 
 @THOROUGH
 @pytest.mark.parametrize("arguments", [(), ("-o", "timeout_func_only=true")], ids=["whole test", "its function"])
-def test_a_time_limit_in_the_middle_of_a_trial_spoils_no_other_test(beside: Beside, arguments: tuple[str, ...]) -> None:
+def test_a_time_limit_in_the_middle_of_a_trial_spoils_no_other_test(both: BothRuns, arguments: tuple[str, ...]) -> None:
     """What was broken off is started anew, more often than a testbed that breaks; a limit says nothing of the DUT."""
-    beside.write(TOO_LONG, NEXT, backend=SLOW)
-    compared = beside.run("--timeout=1.5", *arguments, plugins=("timeout",))
+    both.write(TOO_LONG, NEXT, backend=SLOW)
+    compared = both.run("--timeout=1.5", *arguments, plugins=("timeout",))
 
     compared.agree()
-    fates = {test.node_id.rpartition("::")[2]: test.fate for test in compared.conclusion.tests}
-    assert fates == {"test_next": Fate.PASSED} | {f"test_too_long[{number}]": Fate.INCONCLUSIVE for number in range(3)}
+    results = {test.node_id.rpartition("::")[2]: test.result for test in compared.conclusion.tests}
+    assert results == {"test_next": TestResult.PASSED} | {
+        f"test_too_long[{number}]": TestResult.INCONCLUSIVE for number in range(3)
+    }
     assert compared.result.ret == 10
     compared.result.stdout.fnmatch_lines(["*Timeout (>1.5s) from pytest-timeout*"])
-    assert (beside.pytester.path / "made.txt").read_text().count("generator") == 4
+    assert (both.pytester.path / "made.txt").read_text().count("generator") == 4
 
 
 @THOROUGH
-def test_a_time_limit_by_a_thread_ends_the_run_which_its_evidence_says(beside: Beside) -> None:
-    beside.write(TOO_LONG, NEXT, backend=SLOW)
-    result = beside.pytester.runpytest_subprocess(
+def test_a_time_limit_by_a_thread_ends_the_run_which_its_evidence_says(both: BothRuns) -> None:
+    both.write(TOO_LONG, NEXT, backend=SLOW)
+    result = both.pytester.runpytest_subprocess(
         "-p", "nfvperf", "-p", "timeout", "--timeout=1.5", "--timeout-method=thread"
     )
 
     assert result.ret == 1  # pytest-timeout's own os._exit
-    conclusion = conclude(read_run(beside.pytester.path / "reports/latest"))
-    assert conclusion.fate is RunFate.KILLED
-    assert {test.fate for test in conclusion.tests} == {Fate.UNFINISHED, Fate.NOT_RUN}
+    conclusion = conclude(read_run(both.pytester.path / "reports/latest"))
+    assert conclusion.result is RunResult.KILLED
+    assert {test.result for test in conclusion.tests} == {TestResult.UNFINISHED, TestResult.NOT_RUN}
 
 
 @THOROUGH
@@ -366,9 +368,9 @@ def test_ctrl_c_ends_a_run_in_order_whatever_took_its_alarm_before(
 
 
 @DAILY
-def test_the_status_is_ours_also_where_a_plugin_would_have_failures_succeed(beside: Beside) -> None:
-    beside.write(SUITE, SLA)
-    compared = beside.run("--suppress-tests-failed-exit-code", plugins=("custom_exit_code",))
+def test_the_status_is_ours_also_where_a_plugin_would_have_failures_succeed(both: BothRuns) -> None:
+    both.write(SUITE, SLA)
+    compared = both.run("--suppress-tests-failed-exit-code", plugins=("custom_exit_code",))
 
     assert compared.result.ret == compared.conclusion.exit_status == 1
 
@@ -398,13 +400,13 @@ rules:
     ],
 )
 def test_the_other_side_of_a_relation_is_measured_first_in_any_order(
-    beside: Beside, plugin: str, arguments: tuple[str, ...]
+    both: BothRuns, plugin: str, arguments: tuple[str, ...]
 ) -> None:
-    beside.write(RELATED, RELATION)
-    compared = beside.run(*arguments, plugins=(plugin,))
+    both.write(RELATED, RELATION)
+    compared = both.run(*arguments, plugins=(plugin,))
 
     compared.agree()
-    assert [test.fate for test in compared.conclusion.tests] == [Fate.PASSED] * 3
+    assert [test.result for test in compared.conclusion.tests] == [TestResult.PASSED] * 3
     first = next(node_id for node_id in compared.pytest["tests"])
     assert first.endswith("test_related[2]")
 
@@ -430,11 +432,11 @@ OWN = {"parallel": (pytest.mark.own_interpreter,)}
 
 @DAILY
 @pytest.mark.parametrize("name", [pytest.param(name, marks=OWN.get(name, ())) for name in REFUSED])
-def test_where_nothing_can_be_measured_the_run_is_refused_before_it(beside: Beside, name: str) -> None:
+def test_where_nothing_can_be_measured_the_run_is_refused_before_it(both: BothRuns, name: str) -> None:
     case = REFUSED[name]
     mark = f"@pytest.mark.{MARKED[name]}\n" if name in MARKED else ""
-    beside.write(f"{HEAD}\n{mark}def test_met(phy2phy, search):\n    loss(search, phy2phy, 1)\n")
-    compared = beside.run(*case.arguments, plugins=case.plugins)
+    both.write(f"{HEAD}\n{mark}def test_met(phy2phy, search):\n    loss(search, phy2phy, 1)\n")
+    compared = both.run(*case.arguments, plugins=case.plugins)
 
     assert compared.result.ret == pytest.ExitCode.USAGE_ERROR
     compared.result.stderr.fnmatch_lines(
@@ -445,7 +447,7 @@ def test_where_nothing_can_be_measured_the_run_is_refused_before_it(beside: Besi
     )
     compared.result.stderr.fnmatch_lines([case.shows])
     assert not trials_by_test(compared)
-    assert {test.fate for test in compared.conclusion.tests} == {Fate.NOT_RUN}
+    assert {test.result for test in compared.conclusion.tests} == {TestResult.NOT_RUN}
 
 
 REPEATED = (
@@ -463,16 +465,16 @@ def test_met(phy2phy, search, sla):
     [("repeat", ("--count=2",)), ("flakefinder", ("--flake-finder", "--flake-runs=2"))],
 )
 def test_each_repeat_of_a_test_is_judged_by_the_baseline_of_that_test(
-    beside: Beside, plugin: str, arguments: tuple[str, ...]
+    both: BothRuns, plugin: str, arguments: tuple[str, ...]
 ) -> None:
     """Which repeat it was is another plugin's own parameter, and no label; a run of repeats is a baseline, too."""
-    beside.write(REPEATED, 'schema: 1\nrules:\n  - require: {pdr: ">= 97 % of baseline"}\n')
-    first = beside.run("--nfv-results=once", plugins=())
+    both.write(REPEATED, 'schema: 1\nrules:\n  - require: {pdr: ">= 97 % of baseline"}\n')
+    first = both.run("--nfv-results=once", plugins=())
     assert first.result.ret == 10
-    against_one = beside.run("--nfv-baseline=once/latest", *arguments, plugins=(plugin,))
+    against_one = both.run("--nfv-baseline=once/latest", *arguments, plugins=(plugin,))
     against_one.agree()
-    assert [test.fate for test in against_one.conclusion.tests] == [Fate.PASSED] * 2
-    against_two = beside.run("--nfv-baseline=reports/latest", *arguments, plugins=(plugin,))
+    assert [test.result for test in against_one.conclusion.tests] == [TestResult.PASSED] * 2
+    against_two = both.run("--nfv-baseline=reports/latest", *arguments, plugins=(plugin,))
     against_two.agree()
     assert against_two.result.ret == 0
     for test in against_two.evidence.tests.values():
@@ -636,11 +638,11 @@ def test_not_rerun(phy2phy, search):
 
 @DAILY
 @pytest.mark.parametrize("name", USES)
-def test_what_a_plugin_gives_a_test_is_told_as_pytest_tells_it(beside: Beside, name: str) -> None:
+def test_what_a_plugin_gives_a_test_is_told_as_pytest_tells_it(both: BothRuns, name: str) -> None:
     case, suite, expected = USES[name]
-    beside.write(HEAD + suite)
-    (beside.pytester.path / "mine/loss.feature").write_text(FEATURE)
-    compared = beside.run(*case.arguments, plugins=case.plugins)
+    both.write(HEAD + suite)
+    (both.pytester.path / "mine/loss.feature").write_text(FEATURE)
+    compared = both.run(*case.arguments, plugins=case.plugins)
 
     compared.agree()
     assert {node.rpartition("::")[2]: told for node, told in compared.pytest["tests"].items()} == expected

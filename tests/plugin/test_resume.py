@@ -163,10 +163,10 @@ def test_another_sla_judges_what_was_measured(run: Run, pytester: pytest.Pyteste
     assert done.parseoutcomes()["failed"] == 4
     folder = pytester.path / LATEST
     assert measured_in(folder / "evidence-resumed-1.jsonl") == {"256", "512"}
-    anew = next(test for test in read_run(folder).tests.values() if "[64]" in test.node_id)
-    assert (anew.file, anew.lost_in) == ("evidence.jsonl", ())
-    assert anew.trials
-    assert [verdict.requirement for verdict in anew.verdicts.values()] == ["ndr >= 90 Mpps"]
+    remeasured = next(test for test in read_run(folder).tests.values() if "[64]" in test.node_id)
+    assert (remeasured.file, remeasured.lost_in) == ("evidence.jsonl", ())
+    assert remeasured.trials
+    assert [verdict.requirement for verdict in remeasured.verdicts.values()] == ["ndr >= 90 Mpps"]
     again = run("--nfv-resume", str(LATEST))
     again.stdout.no_fnmatch_line("*the SLA has changed*")
     assert again.ret == 1
@@ -228,7 +228,7 @@ def test_a_testbed_file_that_cannot_be_used_is_told(run: Run, pytester: pytest.P
 
 
 TESTBED = "schema: 1\nname: {}\ndut: {{ovs: {{instance: private, datapath: netdev}}}}\n"
-APART = """
+HELD_APART = """
     backend = SimulatedBackend(testbed, lambda: FakeGenerator(4e6))
     backend.fingerprint = lambda: {"rig": testbed.name}
     return backend
@@ -248,7 +248,7 @@ def test_each_testbed_takes_over_what_it_measured(pytester: pytest.Pytester) -> 
 
     Verify: only that test is measured; on one testbed, what the other had measured is, too, and the reason is told.
     """
-    make_project(pytester, OF_TWO, CONFTEST + SIMULATED.partition("    return")[0] + APART)
+    make_project(pytester, OF_TWO, CONFTEST + SIMULATED.partition("    return")[0] + HELD_APART)
     given = []
     for name in "ab":
         (pytester.path / f"{name}.yaml").write_text(TESTBED.format(name))

@@ -6,7 +6,7 @@ import pytest
 from user_project import CONFTEST
 
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 
 SIMULATED = """
 from pytest_nfvperf.testing import FakeGenerator, SimulatedBackend
@@ -49,8 +49,8 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("--nfv-report", "none", *(arguments or ("mine",)))
 
 
-def fate(pytester: pytest.Pytester) -> RunFate:
-    return conclude(read_run(pytester.path / "reports/latest")).fate
+def run_result(pytester: pytest.Pytester) -> RunResult:
+    return conclude(read_run(pytester.path / "reports/latest")).result
 
 
 MISSPELT = {
@@ -69,7 +69,7 @@ def test_a_rule_of_the_suites_own_file_that_selects_no_test_is_refused(pytester,
 
     result = run(pytester)
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stderr.fnmatch_lines([f"ERROR: *mine/sla.yaml:4: rules[[]1]*{answer}*"])
 
 
@@ -77,7 +77,7 @@ def test_a_rule_of_the_suites_own_file_that_selects_no_test_is_refused(pytester,
 def test_it_is_refused_whatever_else_is_asked(pytester, option):
     write(pytester, SWEPT, sla=rules(GOOD, "{topology: phy2phi}"))
 
-    assert run(pytester, "mine", *option).ret == RunFate.USAGE.exit_status
+    assert run(pytester, "mine", *option).ret == RunResult.USAGE.exit_status
 
 
 LEFT_OUT = {
@@ -106,7 +106,7 @@ def test_what_is_left_out_is_no_error_and_the_rest_may_be_accepted(pytester, by)
 
     said = [line for line in result.stdout.lines if "judge nothing here" in line]
     assert len(said) == (by in SAID)
-    assert (result.ret, fate(pytester)) == (0, RunFate.ACCEPTED)
+    assert (result.ret, run_result(pytester)) == (0, RunResult.ACCEPTED)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_file_of_which_all_is_left_out_says_so(pytester, arguments, where):
 
     result = run(pytester, *arguments)
 
-    assert (result.ret, fate(pytester)) == (0, RunFate.PASSED)
+    assert (result.ret, run_result(pytester)) == (0, RunResult.PASSED)
     result.stdout.fnmatch_lines(
         ["nfvperf: 1 rule of 1 of this SLA match no test of this run, *: they judge nothing here"]
     )
@@ -129,7 +129,7 @@ def test_a_topology_that_only_the_measurement_shows_is_judged(pytester):
     write(pytester, SWEPT + COMPOSED, sla=rules(GOOD, "{topology: edge}"))
 
     assert run(pytester).ret == 0
-    assert fate(pytester) is RunFate.ACCEPTED
+    assert run_result(pytester) is RunResult.ACCEPTED
 
 
 UNJUDGED = {
@@ -151,7 +151,7 @@ def test_a_rule_that_judged_nothing_is_no_acceptance(pytester, suite, sla, shown
 
     result = run(pytester, "mine", *workers)
 
-    assert (result.ret, fate(pytester)) == (RunFate.INCONCLUSIVE.exit_status, RunFate.INCONCLUSIVE)
+    assert (result.ret, run_result(pytester)) == (RunResult.INCONCLUSIVE.exit_status, RunResult.INCONCLUSIVE)
     last = next(line for line in reversed(result.stdout.lines) if line.startswith("nfvperf: Inconclusive"))
     assert "mine/sla.yaml:" in last
     assert shown in last
@@ -163,14 +163,14 @@ def test_a_test_that_did_not_ask_beside_one_that_did_is_no_acceptance(pytester):
 
     result = run(pytester)
 
-    assert (result.ret, fate(pytester)) == (0, RunFate.PASSED)
+    assert (result.ret, run_result(pytester)) == (0, RunResult.PASSED)
     result.stdout.fnmatch_lines(["*measured; mine/sla.yaml:3: rules[[]0] would apply, and nothing called sla.check()"])
 
 
 def test_skips_explain_that_a_rule_judged_nothing(pytester):
     write(pytester, SWEPT.replace("@sweep", "@pytest.mark.skip\n@sweep"), sla=rules(GOOD))
 
-    assert (run(pytester).ret, fate(pytester)) == (0, RunFate.PASSED)
+    assert (run(pytester).ret, run_result(pytester)) == (0, RunResult.PASSED)
 
 
 def test_a_module_that_is_skipped_as_a_whole_may_have_the_missing_test(pytester):
@@ -189,7 +189,7 @@ def test_a_file_with_nearly_the_right_name_is_refused(pytester, name):
 
     result = run(pytester)
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stderr.fnmatch_lines([f"ERROR: mine/{name}: is not read: call it sla.yaml*"])
     assert run(pytester, "mine", "--nfv-sla", f"mine/{name}").ret == 0
 
@@ -202,7 +202,7 @@ def test_a_file_that_no_test_is_beside_is_refused(pytester, folder):
 
     result = run(pytester, ".")
 
-    assert result.ret == RunFate.USAGE.exit_status
+    assert result.ret == RunResult.USAGE.exit_status
     result.stderr.fnmatch_lines(["ERROR: *sla.yaml: judges nothing: put it beside the tests*"])
     assert run(pytester, "mine/test_mine.py::test_ndr_pdr[64]").ret == 0
 
@@ -222,7 +222,7 @@ def test_a_latency_that_nobody_asked_for_says_how_to_ask(pytester):
 
     result = run(pytester)
 
-    assert result.ret == RunFate.INCONCLUSIVE.exit_status
+    assert result.ret == RunResult.INCONCLUSIVE.exit_status
     last = next(line for line in reversed(result.stdout.lines) if line.startswith("nfvperf: Inconclusive"))
     assert "latency=True" in last
     assert "quieter machine" not in last

@@ -207,7 +207,7 @@ def test_every_document_installs_from_the_wheel() -> None:
     found = documented_installs()
     assert {"README.md: 0", "docs/tutorial/ten-commands.md: 0", "action.yml: 0"} <= set(found)
     assert len(found) > 15
-    assert [place for place, command in found.items() if "--find-links" not in command] == []
+    assert [location for location, command in found.items() if "--find-links" not in command] == []
 
 
 @THOROUGH
@@ -218,16 +218,16 @@ def test_the_action_installs(clone, installed, tmp_path, wheels):
     text, _, _ = step.partition(".venv/bin/python -m pytest_nfvperf.adapters.host.setup")
     if not wheels:
         shutil.rmtree(clone / "dist")
-    place = str(clone / wheels) if wheels else ""
-    alone = {"NFVPERF_WHEELS": place, "GITHUB_ACTION_PATH": str(clone), "PACKAGE": "pytest-nfvperf[charts,xdist]"}
+    location = str(clone / wheels) if wheels else ""
+    alone = {"NFVPERF_WHEELS": location, "GITHUB_ACTION_PATH": str(clone), "PACKAGE": "pytest-nfvperf[charts,xdist]"}
     installs_the_wheel(f"set -e\n{text}", tmp_path, **alone)
 
 
 @THOROUGH
-@pytest.mark.parametrize("place", ["README.md: 0", "docs/examples/ci/github.yml: 0"])
-def test_a_documents_install_takes_the_wheel(clone, installed, tmp_path, place):
+@pytest.mark.parametrize("location", ["README.md: 0", "docs/examples/ci/github.yml: 0"])
+def test_a_documents_install_takes_the_wheel(clone, installed, tmp_path, location):
     (tmp_path / "dist").symlink_to(clone / "dist")
-    command = documented_installs()[place]
+    command = documented_installs()[location]
     made = "" if "-m venv" in command else "python3 -m venv .venv && "
     installs_the_wheel(f"{made}{command}", tmp_path, NFVPERF_WHEELS=str(clone / "dist"))
 

@@ -57,10 +57,10 @@ def run(pytester: pytest.Pytester) -> Run:
     return started
 
 
-def measured(place: Path) -> dict[str, set[str]]:
+def measured(directory: Path) -> dict[str, set[str]]:
     """Tests of the newest run by the testbed on which they ended."""
     found: dict[str, set[str]] = {}
-    for file in (place / "reports" / "latest").glob("evidence-gw*.jsonl"):
+    for file in (directory / "reports" / "latest").glob("evidence-gw*.jsonl"):
         records = [json.loads(line) for line in file.read_text().splitlines()]
         name = records[0]["data"]["testbed"]["name"]
         with_trials = {one["test"] for one in records if one["kind"] == "trial"}
@@ -139,10 +139,10 @@ def test_a_test_that_kills_its_worker_twice_is_broken(run: Run) -> None:
     assert "test_ndr_pdr[512]: the workers that ran it died" in result.outlines[-1]
 
 
-def starts(place: Path, which: str) -> str:
+def starts(directory: Path, which: str) -> str:
     """An interpreter that starts at those times only: ``which`` is shell, of its number ``$n``; as a ``--tx``."""
-    program = place / "python"
-    counted = f"echo >>{place}/starts\nn=$(wc -l <{place}/starts)"
+    program = directory / "python"
+    counted = f"echo >>{directory}/starts\nn=$(wc -l <{directory}/starts)"
     program.write_text(f'#!/bin/sh\n{counted}\n{which} || exit 1\nexec {sys.executable} "$@"\n')
     program.chmod(0o755)
     return f"popen//python={program}"
@@ -176,7 +176,7 @@ def test_a_testbed_that_another_run_uses_is_waited_for(run: Run, pytester: pytes
     run(testbeds="a").assert_outcomes(passed=4)
 
 
-def test_far_workers_are_refused_before_they_measure(pytester: pytest.Pytester, tmp_path: Path) -> None:
+def test_remote_workers_are_refused_before_they_measure(pytester: pytest.Pytester, tmp_path: Path) -> None:
     """A worker with a directory of its own, as one on another machine has: its results would be there."""
     make_project(pytester, SUITE.format(sizes=[64], begin="pass"), "")
     (pytester.path / "mine" / "conftest.py").write_text(SIMULATED)

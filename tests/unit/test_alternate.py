@@ -24,7 +24,7 @@ from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.trials import InvalidTrialsError
-from pytest_nfvperf.model.disturbance.windows import Paced
+from pytest_nfvperf.model.disturbance.windows import WindowRate
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import CONFIDENCE, Bound, Relative
@@ -134,9 +134,11 @@ def alternating(ratio: float, blocks: int = 10, machine: float = 0.5) -> BlockRe
     chance = random.Random(3)
 
     def reading(rate: float) -> Reading:
-        alone = [Paced(rate * chance.gauss(1, 0.02), 0, 0) for _ in range(6)]
-        shared = [Paced(rate * machine * chance.gauss(1, 0.02), 0.4, 0.4) for _ in range(chance.randrange(12))]
-        return Reading({"forwarding_rate": alone[0].value}, "trial-1", paced={"forwarding_rate": [*alone, *shared]})
+        alone = [WindowRate(rate * chance.gauss(1, 0.02), 0, 0) for _ in range(6)]
+        shared = [WindowRate(rate * machine * chance.gauss(1, 0.02), 0.4, 0.4) for _ in range(chance.randrange(12))]
+        return Reading(
+            {"forwarding_rate": alone[0].value}, "trial-1", window_rates={"forwarding_rate": [*alone, *shared]}
+        )
 
     turns = [[[reading(10), reading(10 * ratio), reading(10)] for _ in range(4)] for _ in range(blocks)]
     return BlockReadings(turns, errors=3 * [InvalidTrialsError([DisturbedTrial()])])
@@ -175,14 +177,14 @@ def test_both_builds_of_the_baseline_tell_what_it_does() -> None:
     chance = random.Random(29)
     both, one = [], []
     for _ in range(12):
-        built = [_built_anew(block, chance) for block in alternating(1.0, blocks=12, machine=1.0).blocks]
+        built = [_rebuilt(block, chance) for block in alternating(1.0, blocks=12, machine=1.0).blocks]
         once: list[list[Turn]] = [[(turn[0], turn[1], None) for turn in block] for block in built]
         both.append(_ratio(built))
         one.append(_ratio(once))
     assert fmean(each.high - each.low for each in both) < 0.95 * fmean(each.high - each.low for each in one)
 
 
-def _built_anew(block: Sequence[Turn], chance: random.Random) -> list[Turn]:
+def _rebuilt(block: Sequence[Turn], chance: random.Random) -> list[Turn]:
     paces = [chance.gauss(1, 0.02) for _ in range(3)]
     return [[reading and _scaled(reading, pace) for reading, pace in zip(turn, paces, strict=True)] for turn in block]
 
@@ -192,11 +194,11 @@ def _ratio(blocks: list[list[Turn]]) -> Relative:
 
 
 def _scaled(reading: Reading, factor: float) -> Reading:
-    paced = {
+    window_rates = {
         metric: [replace(window, value=window.value * factor) for window in windows]
-        for metric, windows in reading.paced.items()
+        for metric, windows in reading.window_rates.items()
     }
-    return Reading(dict(reading.values), reading.evidence, paced=paced)
+    return Reading(dict(reading.values), reading.evidence, window_rates=window_rates)
 
 
 def test_one_reading_in_four_may_be_a_bound_only() -> None:

@@ -52,8 +52,8 @@ def asked(by: By = By.EITHER) -> Question:
 def found(versions: CountedVersions, question: Question) -> tuple[BisectionState, str]:
     """The end, and what is said of it."""
     events: list[Event] = []
-    standing = bisect(question, versions.measure, events, events.append)
-    return standing, "\n".join(verdict_lines(question, events, standing))
+    state = bisect(question, versions.measure, events, events.append)
+    return state, "\n".join(verdict_lines(question, events, state))
 
 
 def same_rates() -> SimulatedVersions:
@@ -63,8 +63,8 @@ def same_rates() -> SimulatedVersions:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_hundredth_more_instructions_is_found_by_two_looks_at_the_ends_and_few_between(seed: int) -> None:
     versions = CountedVersions(series(COUNT, 1 + seed, 1.01), same_rates(), seed)
-    standing, said = found(versions, asked())
-    assert culprit(standing) == 1 + seed, said
+    state, said = found(versions, asked())
+    assert culprit(state) == 1 + seed, said
     between = {ask.version for ask in versions.counted if 0 < ask.version < COUNT - 1}
     assert len(between) <= math.log2(16) + 3
     assert [ask.version for ask in versions.counted[:2]] == [COUNT - 1, COUNT - 1]
@@ -73,10 +73,10 @@ def test_a_hundredth_more_instructions_is_found_by_two_looks_at_the_ends_and_few
 
 def test_where_instructions_are_the_same_rates_decide_and_the_verdict_says_so() -> None:
     versions = CountedVersions(series(COUNT, None, 1.0), SimulatedVersions(series(COUNT, 5, 0.9)))
-    standing, said = found(versions, asked())
-    assert culprit(standing) == 5
-    assert standing.subject is not None
-    assert standing.subject.metric == METRIC
+    state, said = found(versions, asked())
+    assert culprit(state) == 5
+    assert state.subject is not None
+    assert state.subject.metric == METRIC
     assert len(versions.counted) == 2
     assert "slower: caches, layout, contention." in said
     assert said.index("Same instructions a packet, ") > said.index("The ends, ")
@@ -84,16 +84,16 @@ def test_where_instructions_are_the_same_rates_decide_and_the_verdict_says_so() 
 
 def test_where_no_test_offers_instructions_rates_decide_after_one_look() -> None:
     versions = CountedVersions(None, SimulatedVersions(series(COUNT, 5, 0.9)))
-    standing, said = found(versions, asked())
-    assert culprit(standing) == 5
+    state, said = found(versions, asked())
+    assert culprit(state) == 5
     assert len(versions.counted) == 1
     assert "Same instructions" not in said
 
 
 def test_fewer_instructions_at_the_bad_end_convict_nobody() -> None:
     versions = CountedVersions(series(COUNT, 3, 0.98), SimulatedVersions(series(COUNT, 5, 0.9)))
-    standing, said = found(versions, asked())
-    assert culprit(standing) == 5, "what became cheaper is not what became slower"
+    state, said = found(versions, asked())
+    assert culprit(state) == 5, "what became cheaper is not what became slower"
     assert "Fewer instructions a packet, 0.98" in said
     assert "and yet slower: caches, layout, contention." in said
 
@@ -110,8 +110,8 @@ def test_who_asks_for_instructions_alone_is_refused_without_them(
     costs: Sequence[float] | None, why: VerdictKind, told: str
 ) -> None:
     versions = CountedVersions(costs, same_rates())
-    standing, said = found(versions, asked(By.INSTRUCTIONS))
-    step = verdict(standing)
+    state, said = found(versions, asked(By.INSTRUCTIONS))
+    step = verdict(state)
     assert step.refused
     assert step.kind is why
     assert told in said
@@ -121,6 +121,6 @@ def test_who_asks_for_instructions_alone_is_refused_without_them(
 def test_without_guests_nothing_is_counted() -> None:
     versions = CountedVersions(series(COUNT, 3, 1.1), SimulatedVersions(series(COUNT, 5, 0.9)))
     question = Question(tuple(f"v{version}" for version in range(COUNT)))
-    standing, _ = found(versions, question)
-    assert culprit(standing) == 5
+    state, _ = found(versions, question)
+    assert culprit(state) == 5
     assert not versions.counted

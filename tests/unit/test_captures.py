@@ -25,7 +25,7 @@ from scapy.utils import PcapNgWriter, PcapWriter, wrpcap
 
 from pytest_nfvperf import Traffic
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.captures import place_of, walk
+from pytest_nfvperf.model.traffic.captures import signature_layout, walk
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
 from pytest_nfvperf.model.traffic.packet import CapturedFrames, captured_frames
 from tests.examples import examples
@@ -128,7 +128,9 @@ def test_a_capture_is_sent_in_its_order_and_sizes(capture: Any):
 
     assert dict(frames.left_out) == left_out
     assert frames.count == kept == len(packets) - sum(left_out.values())
-    signable = [bytes(each) for each in packets if not isinstance(place_of(walk(padded(each)), len(padded(each))), str)]
+    signable = [
+        bytes(each) for each in packets if not isinstance(signature_layout(walk(padded(each)), len(padded(each))), str)
+    ]
     assert [len(frame) for frame in sent(frames)] == [max(60, len(frame)) for frame in signable]
     assert Traffic(packet=frames).mean_frame_size == sum(max(60, len(each)) + 4 for each in signable) / kept
 
@@ -149,7 +151,9 @@ def test_every_checksum_is_what_scapy_computes_and_the_signature_is_there(captur
 
 def test_frames_differ_from_the_capture_in_signature_macs_and_checksums_only(capture: Any):
     path, packets, _, _ = capture
-    kept = [padded(each) for each in packets if not isinstance(place_of(walk(padded(each)), len(padded(each))), str)]
+    kept = [
+        padded(each) for each in packets if not isinstance(signature_layout(walk(padded(each)), len(padded(each))), str)
+    ]
 
     for was, now in zip(kept, sent(captured_frames(path)), strict=True):
         at = now.index(SIGNATURE)
@@ -322,8 +326,8 @@ def test_any_bytes_are_walked_without_an_error(noise: bytes, name: str, cut: int
     frame = bytes(STACKS[name])[:cut] + noise
 
     found = walk(frame)
-    place = place_of(found, len(frame))
-    assert isinstance(place, str) or 14 <= place.signature <= len(frame) - 14
+    layout = signature_layout(found, len(frame))
+    assert isinstance(layout, str) or 14 <= layout.signature <= len(frame) - 14
 
 
 # Files.

@@ -37,15 +37,15 @@ def test_a_step_of_a_tenth_is_found_in_nineteen_series_of_twenty(seed: int, rati
     def make(chance: random.Random) -> list[float]:
         return noise(chance, 15) + noise(chance, 5, 4e6 * ratio)
 
-    found = how_often(seed, make, lambda places: any(abs(place - 15) <= 1 for place in places))
+    found = how_often(seed, make, lambda indices: any(abs(index - 15) <= 1 for index in indices))
     assert found >= SERIES - ONE_IN_TWENTY
 
 
 @given(st.integers(0, 19), st.sampled_from([0.5, 0.8, 1.3, 3.0]), st.integers(0, 99))
 @settings(max_examples=examples(60), deadline=None)
-def test_one_run_that_strays_is_no_change(place: int, factor: float, seed: int) -> None:
+def test_one_run_that_strays_is_no_change(index: int, factor: float, seed: int) -> None:
     values = noise(random.Random(seed), 20, share=0.001)
-    values[place] *= factor
+    values[index] *= factor
     assert steps(series(values)) == []
 
 
@@ -54,8 +54,8 @@ def test_one_run_that_strays_is_no_change(place: int, factor: float, seed: int) 
 def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
     chance = random.Random(seed)
     values = noise(chance, 10) + noise(chance, 6, 5e6)
-    places = [step.at for step in steps(series(values))]
-    assert [step.at for step in steps(series([value * unit for value in values]))] == places
+    indices = [step.at for step in steps(series(values))]
+    assert [step.at for step in steps(series([value * unit for value in values]))] == indices
 
 
 def test_the_second_run_after_a_step_makes_it_speak() -> None:

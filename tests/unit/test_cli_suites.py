@@ -71,8 +71,8 @@ def test_doctor_uses_the_terminals_width(monkeypatch, capsys):
 def test_a_first_project_has_the_recipe_of_its_ci(tmp_path, capsys):
     for ci, recipes in first_project.CI_FILES["suites"].items():
         assert main(["init", str(tmp_path / ci), "--ci", ci]) == 0
-        for place, recipe in recipes.items():
-            assert (tmp_path / ci / place).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
+        for name, recipe in recipes.items():
+            assert (tmp_path / ci / name).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
         shown = capsys.readouterr().out
         assert f"wrote to {tmp_path / ci}: conftest.py, pytest.ini, suites/first/test_first.py, " in shown
         assert "The gate tests the OVS that its runner has installed. For a tree of OVS: init --for ovs-tree\n" in shown
@@ -91,9 +91,9 @@ def test_a_gate_of_an_ovs_tree_is_the_recipe_and_nothing_else(ci, tmp_path, caps
     written = {str(path.relative_to(tree)): path for path in tree.rglob("*") if path.is_file() and path not in before}
     recipes = first_project.CI_FILES["ovs-tree"][ci]
     assert set(written) == set(recipes)
-    for place, recipe in recipes.items():
-        assert written[place].read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
-    listed = "".join(f"\t{place} \\\n" for place in recipes)
+    for name, recipe in recipes.items():
+        assert written[name].read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
+    listed = "".join(f"\t{name} \\\n" for name in recipes)
     made = (tree / "Makefile.am").read_text()
     assert made == f"x = 1\nEXTRA_DIST = \\\n{listed}\tNEWS \\\n\tLICENSE\n", "else the tree does not build"
     shown = capsys.readouterr().out

@@ -27,14 +27,14 @@ ratios = st.floats(0.1, 10)
 spreads = st.floats(0, 0.5)
 floors = st.one_of(st.none(), st.floats(LEAST_DIFFERENCE, 0.5))
 margins = st.floats(0.001, 0.2)
-ways = st.sampled_from([HIGHER, LOWER])
+senses = st.sampled_from([HIGHER, LOWER])
 
 
 def interval(ratio: float, below: float, above: float) -> tuple[float, float]:
     return ratio / (1 + below), ratio * (1 + above)
 
 
-@given(ratio=ratios, below=spreads, above=spreads, floor=floors, margin=margins, better=ways)
+@given(ratio=ratios, below=spreads, above=spreads, floor=floors, margin=margins, better=senses)
 def test_different_means_that_1_is_excluded_and_the_floor_passed(ratio, below, above, floor, margin, better):
     low, high = interval(ratio, below, above)
     word = decide(low, high, ratio, better, floor, margin)
@@ -44,7 +44,7 @@ def test_different_means_that_1_is_excluded_and_the_floor_passed(ratio, below, a
         assert (word is Word.FASTER) == ((ratio > 1) == (better == HIGHER))
 
 
-@given(ratio=ratios, below=spreads, above=spreads, floor=floors, margin=margins, better=ways)
+@given(ratio=ratios, below=spreads, above=spreads, floor=floors, margin=margins, better=senses)
 def test_same_means_that_the_interval_lies_within_the_margin(ratio, below, above, floor, margin, better):
     low, high = interval(ratio, below, above)
     if decide(low, high, ratio, better, floor, margin) is Word.SAME:
@@ -55,11 +55,11 @@ def test_same_means_that_the_interval_lies_within_the_margin(ratio, below, above
 def test_what_is_faster_in_a_rate_is_slower_in_a_cost(ratio, below, above, floor, margin):
     low, high = interval(ratio, below, above)
     swapped = {Word.FASTER: Word.SLOWER, Word.SLOWER: Word.FASTER}
-    rate, cost = (decide(low, high, ratio, way, floor, margin) for way in (HIGHER, LOWER))
+    rate, cost = (decide(low, high, ratio, sense, floor, margin) for sense in (HIGHER, LOWER))
     assert cost is swapped.get(rate, rate)
 
 
-@given(ratio=ratios, floor=floors, margin=margins, better=ways)
+@given(ratio=ratios, floor=floors, margin=margins, better=senses)
 def test_without_an_interval_nobody_can_tell(ratio, floor, margin, better):
     assert decide(0.0, math.inf, ratio, better, floor, margin) is Word.CANNOT_TELL
 

@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.report.comparison import (
 )
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.run_facts import dut_facts
-from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
+from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunResult, TestFacts, conclude_run
 from pytest_nfvperf.model.measure.compare import ComparisonSettings, Side, SideFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
@@ -187,13 +187,13 @@ def test_the_head_says_of_another_dut_only_what_differs(run):
 
 
 @pytest.mark.parametrize(
-    ("compared", "status", "fate", "headline"),
+    ("compared", "status", "result", "headline"),
     [
-        ({"same": 3}, 0, RunFate.PASSED, "Compared: 3 same"),
-        ({}, 0, RunFate.INCONCLUSIVE, "Inconclusive. Compared: nothing"),
-        ({"same": 1}, 2, RunFate.INTERRUPTED, "Interrupted. Compared: 1 same"),
+        ({"same": 3}, 0, RunResult.PASSED, "Compared: 3 same"),
+        ({}, 0, RunResult.INCONCLUSIVE, "Inconclusive. Compared: nothing"),
+        ({"same": 1}, 2, RunResult.INTERRUPTED, "Interrupted. Compared: 1 same"),
     ],
 )
-def test_a_run_that_compares_says_what_it_found(compared, status, fate, headline):
+def test_a_run_that_compares_says_what_it_found(compared, status, result, headline):
     conclusion = conclude_run(RunFacts((TestFacts("t", status="passed"),), status, compared=compared))
-    assert (conclusion.fate, conclusion.headline) == (fate, headline)
+    assert (conclusion.result, conclusion.headline) == (result, headline)

@@ -263,7 +263,7 @@ def ports_passed(topology, start):
     """The ports that a frame passes from ``start`` on: over crossings, links and VNFs, until it stays."""
     crossing = {(c.bridge, c.in_port): c.out_port for c in topology.crossings}
     far = {
-        (end.bridge, end.port): (end.far_bridge, end.far_port)
+        (end.bridge, end.port): (end.peer_bridge, end.peer_port)
         for link in (*topology.patches, *topology.veths)
         for end in link.ends
     }

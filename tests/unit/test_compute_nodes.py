@@ -71,7 +71,7 @@ def test_what_stands_on_a_node_is_a_topology_whose_uplink_is_a_port():
 def test_frames_pass_both_nodes_and_the_underlay(overlay: str):
     made = vm_to_vm(overlay, bidirectional=True)
     by = dict.fromkeys((1, 2)) if overlay == "none" else {1: "tun1", 2: "tun2"}
-    assert [route(made, way) for way in made.directions] == [
+    assert [route(made, direction) for direction in made.directions] == [
         (RouteHop("vm1-tx", ("br-int1", "br-phy1"), "up1", by[1]), RouteHop("up2", ("br-phy2", "br-int2"), "vm2-rx")),
         (RouteHop("vm2-tx", ("br-int2", "br-phy2"), "up2", by[2]), RouteHop("up1", ("br-phy1", "br-int1"), "vm1-rx")),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, FarHost, describe_nodes
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, RemoteHost, describe_nodes
 from tests.config_support import parse, refusal
 
 TWO_HOSTS = """\
@@ -30,7 +30,7 @@ def test_two_hosts_may_call_their_interfaces_and_cpus_alike():
     testbed, warnings = parse(text)
     assert warnings == ()
     assert [port.node for port in testbed.ports] == ["node1", "node1", "node2", "node2"]
-    assert testbed.nodes[1].host == FarHost("root@dut2", "/opt/nfv/bin/python", "/etc/lab.ssh")
+    assert testbed.nodes[1].host == RemoteHost("root@dut2", "/opt/nfv/bin/python", "/etc/lab.ssh")
     assert testbed.cpus == CpuPlan((), (2,), ()), "another machine's are none of ours"
     assert describe_nodes(testbed) == [
         "node:      node1: PMD on CPU 2, underlay by up1",

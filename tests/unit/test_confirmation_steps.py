@@ -28,7 +28,7 @@ def test_a_load_that_never_holds_is_tried_in_fine_steps_for_some_time_only() -> 
     assert loads == [5e6, 4.95e6, 4.85e6, 4.75e6, 4.5e6, 4.25e6, 4e6, 3.5e6], "100, 99, 97 %, and after 15 s less often"
 
 
-class SpoilsFirst(FakeGenerator):
+class DisturbsFirst(FakeGenerator):
     """The rig disturbs the first three trials above 4 Mpps."""
 
     disturbed = 0
@@ -48,7 +48,7 @@ def _confirmed(measurer: LoadMeasurer) -> tuple[SearchedGoal, list[float]]:
 
 
 def test_a_load_that_the_rig_disturbed_is_left_for_one_below_it() -> None:
-    confirmed, loads = _confirmed(measurer_on(SpoilsFirst(6e6)))
+    confirmed, loads = _confirmed(measurer_on(DisturbsFirst(6e6)))
 
     assert confirmed.confirmation is not None
     assert confirmed.confirmation.load_fps == 4_750_000
@@ -57,8 +57,8 @@ def test_a_load_that_the_rig_disturbed_is_left_for_one_below_it() -> None:
 
 
 def test_once_patience_is_spent_each_load_is_tried_once() -> None:
-    measurer = measurer_on(SpoilsFirst(6e6))
-    measurer.patience_s = 0.0
+    measurer = measurer_on(DisturbsFirst(6e6))
+    measurer.retry_budget_s = 0.0
     confirmed, loads = _confirmed(measurer)
 
     assert confirmed.confirmation is not None
@@ -68,14 +68,14 @@ def test_once_patience_is_spent_each_load_is_tried_once() -> None:
 
 
 def test_a_load_is_tried_next_that_came_through_at_the_refuted_one() -> None:
-    class SpoilsBelow(FakeGenerator):
+    class DisturbsBelow(FakeGenerator):
         """Forwards 4.6 Mpps, and disturbs what is tried between 4.55 and 4.8."""
 
         def run_trial(self, spec):
             self.invalid_every = 1 if 4.55e6 < spec.load_fps < 4.8e6 else None
             return super().run_trial(spec)
 
-    confirmed, loads = _confirmed(measurer_on(SpoilsBelow(4.6e6)))
+    confirmed, loads = _confirmed(measurer_on(DisturbsBelow(4.6e6)))
 
     assert confirmed.confirmation is not None
     assert confirmed.confirmation.load_fps == 4_500_000
@@ -84,7 +84,7 @@ def test_a_load_is_tried_next_that_came_through_at_the_refuted_one() -> None:
 
 
 def test_a_tolerant_goal_whose_load_the_rig_disturbed_has_the_strict_ones() -> None:
-    measurer = measurer_on(SpoilsFirst(4.1e6))
+    measurer = measurer_on(DisturbsFirst(4.1e6))
     found = [SearchedGoal(NDR, SearchStatus.FOUND, 4_000_000), SearchedGoal(PDR, SearchStatus.FOUND, 4_100_000)]
     ndr, pdr = ConfirmationSearch(measurer, 5.0).confirm_all(found)
 

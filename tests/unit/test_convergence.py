@@ -19,7 +19,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.machine import Progress
 
 
-class SpoiledFirst(FakeGenerator):
+class DisturbedFirst(FakeGenerator):
     """In the first so many trials the generator is away for so long, which makes them invalid."""
 
     def __init__(self, disturbed: int, gap_ns: int = 1_000_000_000) -> None:
@@ -83,7 +83,7 @@ def on(generator: FakeGenerator) -> Any:
 def test_a_reading_that_the_rig_spoiled_is_taken_again_when_its_events_can_happen_again() -> None:
     happened: list[str] = []
     events = [Event("pull", 0.0, lambda: happened.append("pull"))]
-    live = on(SpoiledFirst(1))
+    live = on(DisturbedFirst(1))
 
     reading = Convergence({}).read(live, Traffic(), events, 0.1, ready=lambda: happened.append("ready"))
 
@@ -93,7 +93,7 @@ def test_a_reading_that_the_rig_spoiled_is_taken_again_when_its_events_can_happe
 
 def test_readings_that_the_rig_spoils_every_time_say_nothing() -> None:
     with pytest.raises(InvalidTrialsError, match="3 trials in a row were invalid"):
-        Convergence({}).read(on(SpoiledFirst(3)), Traffic(), [], 0.1)
+        Convergence({}).read(on(DisturbedFirst(3)), Traffic(), [], 0.1)
 
 
 class MovedFirst(FakeGenerator):
@@ -120,7 +120,7 @@ def test_a_host_that_moves_cpus_does_not_use_up_the_repeats_of_an_overload() -> 
 
 
 def test_daemons_that_take_the_generators_cpu_for_moments_spoil_nothing() -> None:
-    live = on(SpoiledFirst(9, gap_ns=13_000_000))
+    live = on(DisturbedFirst(9, gap_ns=13_000_000))
     reading = Convergence({}).read(live, Traffic(), [], 0.1)
     assert [reason.code for reason in reading.trial.result.invalid] == [Reason.SKIPPED_FRAMES]
 
@@ -152,7 +152,7 @@ def test_events_count_from_when_the_trial_sends() -> None:
 
 def test_only_readings_without_events_have_windows() -> None:
     """What an event interrupts is dated by the frames' own numbers."""
-    generator = SpoiledFirst(0)
+    generator = DisturbedFirst(0)
     live = on(generator)
     for events in ([], [Event("pull", 0.0, lambda: None)]):
         Convergence({}).read(live, Traffic(), events, 0.5)

@@ -10,40 +10,40 @@ from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 ALONE, SHARED = 1600, 2200
 
 
-def after(kept: StoredValueFile | None, *looks: int) -> CoreSpeed:
-    speed = CoreSpeed(kept)
+def after(stored: StoredValueFile | None, *looks: int) -> CoreSpeed:
+    speed = CoreSpeed(stored)
     for cycles in looks:
         speed.add([cycles] * FEWEST_LOOKS)
     return speed
 
 
 def test_a_run_on_shared_cores_only_knows_of_earlier_runs_what_a_core_of_its_own_does(tmp_path: Path) -> None:
-    kept = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
-    after(kept, ALONE, SHARED).keep()
-    assert after(kept).cycles == ALONE
-    shared = after(kept, SHARED)
+    stored = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
+    after(stored, ALONE, SHARED).keep()
+    assert after(stored).cycles == ALONE
+    shared = after(stored, SHARED)
     assert shared.cycles == ALONE
     shared.keep()
-    assert after(kept).cycles == ALONE, "what it saw teaches later runs nothing"
+    assert after(stored).cycles == ALONE, "what it saw teaches later runs nothing"
     assert after(StoredValueFile(tmp_path / "core-speeds.json", "another machine"), SHARED).cycles == SHARED
 
 
 def test_what_a_run_saw_itself_counts_where_it_is_as_fast_or_faster(tmp_path: Path) -> None:
-    kept = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
-    after(kept, SHARED).keep()
+    stored = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
+    after(stored, SHARED).keep()
     for cycles in (ALONE, 1610):
-        found = after(kept, cycles)
+        found = after(stored, cycles)
         assert found.cycles == cycles
         found.keep()
-        assert kept.read() == cycles
+        assert stored.read() == cycles
 
 
 def test_a_few_looks_are_not_kept(tmp_path: Path) -> None:
-    kept = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
-    speed = CoreSpeed(kept)
+    stored = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
+    speed = CoreSpeed(stored)
     speed.add([SHARED] * (FEWEST_LOOKS - 1))
     speed.keep()
-    assert kept.read() is None
+    assert stored.read() is None
     assert after(None, SHARED).cycles == SHARED
 
 

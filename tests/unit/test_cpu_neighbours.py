@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.host import cpus as cpu_places
-from pytest_nfvperf.adapters.host.cpus import read_cpu_places
-from pytest_nfvperf.model.disturbance.cpu_distance import APART, Band, Bands, Distance
+from pytest_nfvperf.adapters.host import cpus as host_cpus
+from pytest_nfvperf.adapters.host.cpus import read_cpu_topology
+from pytest_nfvperf.model.disturbance.cpu_distance import BAND_RATIO, Band, Bands, Distance
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
-    MOST_TOLD,
+    MOST_LISTED,
     MOST_TRIED,
     Cpu,
     CpuPair,
@@ -28,12 +28,12 @@ TWO_BANDS = Bands(Band(70, 140), Band(240, 440))
 KEYS = {9: "cpus.pmd", 10: "cpus.pmd", 5: "cpus.vnf"}
 
 
-def places(*l3s: tuple[int, ...], node: int = 0) -> dict[int, Cpu]:
+def cpu_topology(*l3s: tuple[int, ...], node: int = 0) -> dict[int, Cpu]:
     """CPUs with a core each, by the L3 caches that they share."""
     return {cpu: Cpu(cpu, cpu, node, l3) for l3 in l3s for cpu in l3}
 
 
-HALVES = places((0, 1, 2, 3), (8, 9, 10, 11))
+HALVES = cpu_topology((0, 1, 2, 3), (8, 9, 10, 11))
 
 
 def test_the_sentence_names_both_cpus_the_way_and_the_caches() -> None:
@@ -44,21 +44,21 @@ def test_the_sentence_names_both_cpus_the_way_and_the_caches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trip", "bands", "known", "apart", "words"),
+    ("trip", "bands", "known", "is_far", "words"),
     [
         (110, TWO_BANDS, HALVES, False, ": near, different L3"),
         (300, TWO_BANDS, {}, True, ": far"),
-        (300, TWO_BANDS, places((2, 9)), True, ": far, same L3"),
-        (300, Bands(Band(280, 310)), places((2, 9)), False, ": same L3"),
+        (300, TWO_BANDS, cpu_topology((2, 9)), True, ": far, same L3"),
+        (300, Bands(Band(280, 310)), cpu_topology((2, 9)), False, ": same L3"),
         (300, Bands(Band(280, 310)), HALVES, True, ": different L3"),
         (300, None, {}, False, ""),
     ],
 )
 def test_bands_that_were_measured_count_for_more_than_what_the_kernel_is_told(
-    trip: int, bands: Bands | None, known: dict[int, Cpu], apart: bool, words: str
+    trip: int, bands: Bands | None, known: dict[int, Cpu], is_far: bool, words: str
 ) -> None:
     (pair,) = pairs([Distance(2, 9, trip)], bands, known)
-    assert pair.apart is apart
+    assert pair.is_far is is_far
     assert str(pair) == f"CPU 2 and CPU 9 are {trip} ns apart{words}"
 
 
@@ -71,9 +71,9 @@ def test_cpus_worth_trying_have_a_core_of_their_own_on_the_generators_node_and_c
     machine = [Cpu(cpu, cpu % 8, 0, (0, 1, 2, 3, 8, 9, 10, 11) if cpu % 8 < 4 else ()) for cpu in range(16)]
     other_node = Cpu(20, 20, 1)
     # CPU 8 is the other hardware thread of core 0, CPU 10 that of the PMD's.
-    assert worth_trying([*machine, other_node], generator=[0], taken=[2]) == (1, 3, 4, 5, 6, 7)
-    assert worth_trying(HALVES.values(), generator=[2], taken=[9, 0]) == (1, 3)
-    assert worth_trying(HALVES.values(), generator=[7], taken=[]) == ()
+    assert worth_trying([*machine, other_node], generator=[0], in_use=[2]) == (1, 3, 4, 5, 6, 7)
+    assert worth_trying(HALVES.values(), generator=[2], in_use=[9, 0]) == (1, 3)
+    assert worth_trying(HALVES.values(), generator=[7], in_use=[]) == ()
 
 
 @given(
@@ -101,8 +101,8 @@ def test_each_pair_gets_a_cpu_of_its_own_that_is_nearer_by_a_bands_factor(apart:
     assert [pair for pair, _ in choices] == far
     assert len({better.other for better in given_away}) == len(given_away)
     for pair, better in choices:
-        assert better is None or better.round_trip_ns * APART <= pair.round_trip_ns
-    if far and tried and min(tried) * APART <= apart[0]:
+        assert better is None or better.round_trip_ns * BAND_RATIO <= pair.round_trip_ns
+    if far and tried and min(tried) * BAND_RATIO <= apart[0]:
         assert choices[0][1] is not None
         assert choices[0][1].round_trip_ns == min(tried)
 
@@ -124,7 +124,7 @@ def test_many_cpus_take_few_sentences() -> None:
     near = [CpuPair(0, cpu, 100 + cpu, far=False) for cpu in (1, 2, 3)]
     far = [CpuPair(0, cpu, 300 + cpu, far=True) for cpu in range(10, 16)]
     said = describe_distances([*near, *far]).split("; ")
-    assert len(said) == MOST_TOLD + 1
+    assert len(said) == MOST_LISTED + 1
     assert said[0] == "CPU 0 and CPU 15 are 315 ns apart: far"
     assert describe_distances(near) == "CPU 0 and each of CPU 1, 2, 3 are 101 .. 103 ns apart: near"
     assert describe_distances(near[:1]) == "CPU 0 and CPU 1 are 101 ns apart: near"
@@ -146,8 +146,8 @@ def test_places_are_read_from_sysfs_and_a_cache_that_nobody_tells_is_absent(
             (tmp_path / f"cpu{cpu}" / "cache" / "index3").mkdir(parents=True)
             (tmp_path / f"cpu{cpu}" / "cache" / "index3" / "shared_cpu_list").write_text(f"{l3}\n")
     (tmp_path / "isolated").write_text("2\n")
-    monkeypatch.setattr(cpu_places.os, "sched_getaffinity", lambda _: {0, 1})
-    assert read_cpu_places(tmp_path) == {
+    monkeypatch.setattr(host_cpus.os, "sched_getaffinity", lambda _: {0, 1})
+    assert read_cpu_topology(tmp_path) == {
         0: Cpu(0, 0, 1, (0, 1)),
         1: Cpu(1, 1, 1, (0, 1)),
         2: Cpu(2, 2, 1),

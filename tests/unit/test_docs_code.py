@@ -13,7 +13,7 @@ LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#]+)")
 
 
 def codes(kind: str):
-    return [pytest.param(block.code, id=block.place) for block in blocks(kind, language="python")]
+    return [pytest.param(block.code, id=block.location) for block in blocks(kind, language="python")]
 
 
 @pytest.mark.thorough("a run of pytest for each example")
@@ -57,5 +57,5 @@ def test_the_readme_has_both_commands_and_the_docs_have_code():
 
 def test_every_mark_of_a_block_is_known_and_none_is_seen_by_a_reader():
     assert {block.kind for block in blocks()} == {"", *KINDS}
-    seen = [block.place for block in blocks() if re.match(rf"# ({'|'.join(KINDS)})$", block.code.partition("\n")[0])]
+    seen = [block.location for block in blocks() if re.match(rf"# ({'|'.join(KINDS)})$", block.code.partition("\n")[0])]
     assert not seen, "write the mark as a comment before the block: <!-- suite -->"

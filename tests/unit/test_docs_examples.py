@@ -26,7 +26,7 @@ def kind_of(text):
 FILES = list(blocks("testbed", "sla", "traffic", language="yaml"))
 
 
-@pytest.mark.parametrize(("kind", "text"), [pytest.param(one.kind, one.code, id=one.place) for one in FILES])
+@pytest.mark.parametrize(("kind", "text"), [pytest.param(one.kind, one.code, id=one.location) for one in FILES])
 def test_blocks_on_pages(kind, text, tmp_path, monkeypatch):
     if kind == "testbed":
         testbed, _ = parse_testbed(text, cores=2)

@@ -18,7 +18,7 @@ from tests.documents import ROOT, blocks, commands
 from tools.reference_pages import _leaves as leaves
 
 COMMANDS = [
-    (command, block.place)
+    (command, block.location)
     for block in blocks(language="bash")
     for command in commands(block.code)
     if command[0] in {"nfvperf", "pytest"}
@@ -73,8 +73,8 @@ def test_every_option_becomes_a_field_that_somebody_reads():
 def attributes_of_options() -> set[str]:
     """What the package and the fixtures read of an Options."""
     of_options = ("options", "OPTIONS_KEY]")
-    places = [*(ROOT / "pytest_nfvperf").rglob("*.py"), *(ROOT / "fixtures").glob("*.py")]
-    nodes = (node for path in places for node in ast.walk(ast.parse(path.read_text())))
+    files = [*(ROOT / "pytest_nfvperf").rglob("*.py"), *(ROOT / "fixtures").glob("*.py")]
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
     return {
         node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(of_options)
     }
@@ -82,9 +82,9 @@ def attributes_of_options() -> set[str]:
 
 def written_commands() -> dict[tuple[str, ...], str]:
     """Commands in code quotes and code blocks of documents, and in messages of the package, with a place of each."""
-    places = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "pytest_nfvperf").glob("[a-z]*/**/*.py")]
+    files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "pytest_nfvperf").glob("[a-z]*/**/*.py")]
     found = {}
-    for path in places:
+    for path in files:
         text = path.read_text()
         blocks = "".join(text.split("```")[1::2])
         quoted = re.findall(r"`nfvperf ([a-z]+)(?: ([a-z]+)\b)?", text)
@@ -101,10 +101,10 @@ def test_commands_that_documents_and_messages_name_exist():
 
     written = written_commands()
     assert ("ovs", "add") in written
-    for (command, *rest), place in written.items():
-        assert command in commands, f"{place} names nfvperf {command}"
+    for (command, *rest), location in written.items():
+        assert command in commands, f"{location} names nfvperf {command}"
         if rest and commands[command]:
-            assert rest[0] in commands[command], f"{place} names nfvperf {command} {rest[0]}"
+            assert rest[0] in commands[command], f"{location} names nfvperf {command} {rest[0]}"
 
 
 def of_pytest(words: list[str]) -> set[str]:
@@ -112,8 +112,8 @@ def of_pytest(words: list[str]) -> set[str]:
     return {word.partition("=")[0] for word in words if word.startswith("--nfv-")}
 
 
-@pytest.mark.parametrize(("command", "place"), [pytest.param(*each, id=each[1]) for each in COMMANDS])
-def test_a_command_of_a_document_has_only_options_that_there_are(command, place, capsys):
+@pytest.mark.parametrize(("command", "location"), [pytest.param(*each, id=each[1]) for each in COMMANDS])
+def test_a_command_of_a_document_has_only_options_that_there_are(command, location, capsys):
     """Also that behind ``--``, which compare, bisect and lab hand on. Whether it runs needs a machine."""
     parser = Parser()
     add_options(parser)
@@ -124,4 +124,4 @@ def test_a_command_of_a_document_has_only_options_that_there_are(command, place,
             try:
                 command_parser().parse_args(each[1:])
             except SystemExit:
-                pytest.fail(f"{place}: {capsys.readouterr().err}")
+                pytest.fail(f"{location}: {capsys.readouterr().err}")

@@ -49,8 +49,8 @@ def test_needed_and_optional_are_apart_and_the_last_line_says_whether_it_is_read
         "absent FRR not installed",
         "note hugepages few",
     )
-    places = [next(at for at, line in enumerate(lines) if line.startswith(start)) for start in order]
-    assert places == sorted(places)
+    positions = [next(at for at, line in enumerate(lines) if line.startswith(start)) for start in order]
+    assert positions == sorted(positions)
     assert lines[-1] == "ready: no, 1 thing missing"
     assert doctor_text(found[:3]).splitlines()[-1] == "ready: yes"
     assert doctor_text([*found, replace(found[3], name="cores")]).endswith("\nready: no, 2 things missing")

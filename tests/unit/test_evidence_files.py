@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.evidence.older import upgraded
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 from pytest_nfvperf.model.evidence.records import STEPS, AttachmentData, Record, make_record
 from pytest_nfvperf.model.figure import Figure, Why
 from tests.sample_run import SampleRun, small_run
@@ -215,7 +215,7 @@ def test_trials_share_what_they_have_in_common(tmp_path: Path) -> None:
 
 def test_what_a_lost_worker_left_of_a_test_counts_no_more_once_another_repeated_it(tmp_path: Path) -> None:
     lost = SampleRun(worker="gw0").build(("phy2phy",), (64,))
-    lost = lost[: next(place for place, record in enumerate(lost) if record.kind == "test_end")]
+    lost = lost[: next(index for index, record in enumerate(lost) if record.kind == "test_end")]
     write(tmp_path / "evidence-gw0.jsonl", lost)
     write(tmp_path / "evidence-gw1.jsonl", SampleRun(worker="gw1").build(("phy2phy",), (64,)))
     run = read_run(tmp_path)
@@ -269,18 +269,18 @@ def test_kill_9_leaves_every_record_that_was_taken(tmp_path: Path) -> None:
 
 def test_a_run_that_somebody_still_writes_is_running_and_not_killed(tmp_path: Path) -> None:
     records = SampleRun().build(("phy2phy",), (64,))
-    begun = records[: next(place for place, record in enumerate(records) if record.kind == "test_end")]
+    begun = records[: next(index for index, record in enumerate(records) if record.kind == "test_end")]
     writer = EvidenceWriter(tmp_path / "evidence.jsonl")
     for record in begun:
         writer.emit(record)
     run = read_run(tmp_path)
     assert (run.being_written, run.problems) == (("evidence.jsonl",), [])
-    assert conclude(run).fate is RunFate.RUNNING
+    assert conclude(run).result is RunResult.RUNNING
     assert conclude(run).test(begun[-1].test).reason == "it is running"
     writer.close()
     run = read_run(tmp_path)
     assert (run.being_written, len(run.problems)) == ((), 1)
-    assert conclude(run).fate is RunFate.KILLED
+    assert conclude(run).result is RunResult.KILLED
     assert conclude(run).test(begun[-1].test).reason == "it had begun when the run was killed"
 
 
@@ -326,13 +326,13 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KiB."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a file system that can be filled")
-    place = tmp_path / "tiny"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], check=True)
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=True)
     try:
-        yield place
+        yield folder
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_full_disk_is_a_testbed_error_and_leaves_no_half_line(tiny_disk: Path) -> None:

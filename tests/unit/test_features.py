@@ -57,10 +57,10 @@ def test_features_import_those_that_the_table_allows_them():
 
 
 def test_each_part_is_there_and_is_of_a_feature():
-    for place in PARTS.values():
-        module, _, name = place.partition(":")
-        assert feature_of(module) in FEATURES, place
-        assert hasattr(import_module(module), name), place
+    for target in PARTS.values():
+        module, _, name = target.partition(":")
+        assert feature_of(module) in FEATURES, target
+        assert hasattr(import_module(module), name), target
 
 
 def test_each_part_is_asked_for():

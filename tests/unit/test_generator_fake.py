@@ -11,13 +11,13 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
-WAY = (Direction("a", "b"),)
+DIRECTION = (Direction("a", "b"),)
 
 
 def run(generator: FakeGenerator, load_fps: int) -> TrialResult:
     if not generator.specs:
         generator.attach([GeneratorPort(name, "x", "x") for name in ("a", "b")])
-    return generator.run_trial(TrialSpec(Traffic(), load_fps, 1.0, WAY))
+    return generator.run_trial(TrialSpec(Traffic(), load_fps, 1.0, DIRECTION))
 
 
 @pytest.mark.parametrize("refuse", [True, False])

@@ -47,8 +47,8 @@ def any_traffic(draw: st.DrawFn) -> Traffic:
     return replace(kind, frame_size=draw(st.integers(kind.least_frame_size, 9216)))
 
 
-def template(traffic: Traffic, way: int = 0) -> bytes:
-    return bytes.fromhex(streams(traffic, BOTH, PORTS, 1, 1)[way]["templates"][0])
+def template(traffic: Traffic, direction: int = 0) -> bytes:
+    return bytes.fromhex(streams(traffic, BOTH, PORTS, 1, 1)[direction]["templates"][0])
 
 
 @given(any_traffic())
@@ -84,7 +84,7 @@ def test_a_vxlan_is_around_the_frame(traffic: Traffic) -> None:
 
 
 def test_on_the_way_back_the_tunnels_ends_change_sides() -> None:
-    there, back = (Ether(template(Traffic(128, vxlan=VXLANS[1]), way)) for way in (0, 1))
+    there, back = (Ether(template(Traffic(128, vxlan=VXLANS[1]), direction)) for direction in (0, 1))
     assert (there[IP].src, there[IP].dst) == (back[IP].dst, back[IP].src) == ("192.0.2.1", "192.0.2.2")
     inner, returned = there[VXLAN].payload, back[VXLAN].payload
     assert (inner.src, inner.dst, inner[IP].src) == (returned.dst, returned.src, returned[IP].dst)
@@ -198,9 +198,9 @@ def test_the_engine_has_the_same_random_order() -> None:
     known = re.findall(r"^\t\{(\d+), (\d+)u, \{([\d, ]+)\}\},$", lines, re.MULTILINE)
     assert len(known) == 8
     for listed in known:
-        count, seed, places = int(listed[0]), int(listed[1]), [int(place) for place in listed[2].split(",")]
+        count, seed, positions = int(listed[0]), int(listed[1]), [int(position) for position in listed[2].split(",")]
         numbers = (0, 1, 2, 3, count // 2, count - 1)
-        assert [permuted(number % count, count, seed) for number in numbers] == places
+        assert [permuted(number % count, count, seed) for number in numbers] == positions
 
 
 def test_a_load_without_a_frame_is_a_mistake_of_the_user() -> None:
@@ -208,9 +208,9 @@ def test_a_load_without_a_frame_is_a_mistake_of_the_user() -> None:
         trial_request(TrialSpec(Traffic(), 1, 0.5, BOTH), PORTS)
 
 
-@pytest.mark.parametrize(("ratio", "ways", "frames"), [(0.0, BOTH, 0), (0.005, BOTH, 50), (0.005, BOTH[:1], 25)])
-def test_frames_that_may_be_refused_are_a_share_of_all_directions(ratio, ways, frames):
-    request = trial_request(TrialSpec(Traffic(), 1000, 5.0, ways, give_up_loss=ratio), PORTS)
+@pytest.mark.parametrize(("ratio", "directions", "frames"), [(0.0, BOTH, 0), (0.005, BOTH, 50), (0.005, BOTH[:1], 25)])
+def test_frames_that_may_be_refused_are_a_share_of_all_directions(ratio, directions, frames):
+    request = trial_request(TrialSpec(Traffic(), 1000, 5.0, directions, give_up_loss=ratio), PORTS)
     assert request["most_refused"] == frames
 
 

@@ -15,9 +15,9 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, NicCounts, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 
-WAY = Direction("a", "b")
+DIRECTION = Direction("a", "b")
 GOOD = DirectionCounts(
-    direction=WAY,
+    direction=DIRECTION,
     intended=1_000_000,
     sent=1_000_000,
     refused=0,
@@ -33,7 +33,7 @@ GOOD = DirectionCounts(
 )
 STREAM = {"fell_behind": 0, "highest_seq": 1_000_000, "beyond_window": 0}
 HEALTH = RigHealth(longest_poll_gap_ns=10_000_000)
-SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))
+SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (DIRECTION,))
 
 
 def ring_ports(
@@ -68,7 +68,9 @@ def test_a_loss_that_says_nothing_is_valid_though_the_generator_fell_behind_too(
 ) -> None:
     """Seen: a search that ended for six such trials in a row, in a core that the host shared all the time."""
     window_s = 0.005 if windowed else None
-    spec = TrialSpec(Traffic(frame_size=64), 1_000_000, 1.0, (WAY,), residual_s=0.1, purpose="t", window_s=window_s)
+    spec = TrialSpec(
+        Traffic(frame_size=64), 1_000_000, 1.0, (DIRECTION,), residual_s=0.1, purpose="t", window_s=window_s
+    )
     sent = 800_000 - refused
     behind = replace(GOOD, sent=sent, received=sent, refused=refused, skipped=200_000)
     facts = STREAM | {"fell_behind": 200_000, "highest_seq": sent}
@@ -184,32 +186,32 @@ def test_an_overload_may_be_more_than_the_generator_sends_while_it_runs(
     skipped: int, fell_behind: int, codes: list[Reason]
 ) -> None:
     """Windows tell whether the generator was the limit. Half of the time it must have been there."""
-    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.005, saturating=True)
+    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (DIRECTION,), window_s=0.005, saturating=True)
     count = dataclasses.replace(GOOD, sent=100_000, received=100_000, skipped=skipped)
     facts = STREAM | {"fell_behind": fell_behind, "highest_seq": 100_000}
     judged = engine_reasons(spec, [(count, facts)], ring_ports(back_pressure=False), HEALTH)
     assert [reason.code for reason in judged] == codes
 
 
-def judged_dated(dated: SelectedWindows, **counts: Any) -> list[Reason]:
+def judged_timestamped(timestamped: SelectedWindows, **counts: Any) -> list[Reason]:
     """Of a trial with so many undisturbed windows."""
-    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
+    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (DIRECTION,), window_s=0.01)
     count, health = dataclasses.replace(GOOD, **counts), RigHealth(longest_poll_gap_ns=100_000_000)
     facts = STREAM | {"highest_seq": count.sent}
-    judged = engine_reasons(spec, [(count, facts)], ring_ports(back_pressure=False), health, dated)
+    judged = engine_reasons(spec, [(count, facts)], ring_ports(back_pressure=False), health, timestamped)
     return [reason.code for reason in judged]
 
 
 def test_where_losses_are_dated_absences_are_no_reason() -> None:
     undisturbed = SelectedWindows(windows=60, of=100, due=600_000, offered=600_000, lost=0)
-    assert judged_dated(undisturbed, skipped=200_000, sent=800_000, received=700_000) == []
+    assert judged_timestamped(undisturbed, skipped=200_000, sent=800_000, received=700_000) == []
 
 
 def test_a_load_that_is_not_held_in_undisturbed_windows_is_too_high() -> None:
     undisturbed = SelectedWindows(windows=60, of=100, due=600_000, offered=587_999, lost=0)
-    assert judged_dated(undisturbed) == [Reason.FELL_BEHIND]
+    assert judged_timestamped(undisturbed) == [Reason.FELL_BEHIND]
     held = SelectedWindows(windows=60, of=100, due=600_000, offered=588_001, lost=0)
-    assert judged_dated(held) == []
+    assert judged_timestamped(held) == []
 
 
 @pytest.mark.parametrize(("lost", "codes"), [(50_000, [Reason.FELL_BEHIND]), (50_001, [])])
@@ -217,7 +219,7 @@ def test_a_load_of_which_the_dut_loses_more_than_was_left_out_is_too_high_for_it
     lost: int, codes: list[Reason]
 ) -> None:
     undisturbed = SelectedWindows(windows=60, of=100, due=600_000, offered=550_000, lost=lost)
-    assert judged_dated(undisturbed) == codes
+    assert judged_timestamped(undisturbed) == codes
 
 
 @pytest.mark.parametrize(("skipped", "codes"), [(5_000, []), (5_001, [Reason.SKIPPED_FRAMES])])

@@ -211,10 +211,10 @@ def test_a_chains_cost_survives_the_shared_folder():
 def test_a_chain_is_crossed_by_flows_both_ways(link):
     chain = crossed_chain(3, link)
     assert len(chain.crossings) == 6
-    way = {(crossing.bridge, crossing.in_port): crossing.out_port for crossing in chain.crossings}
-    assert way["ovs-1", "end0"] in chain.bridge_ports("ovs-1")
-    assert way["ovs-3", way_in := next(p for p in chain.bridge_ports("ovs-3") if p != "end1")] == "end1"
-    assert way["ovs-3", "end1"] == way_in
+    exits = {(crossing.bridge, crossing.in_port): crossing.out_port for crossing in chain.crossings}
+    assert exits["ovs-1", "end0"] in chain.bridge_ports("ovs-1")
+    assert exits["ovs-3", entry := next(p for p in chain.bridge_ports("ovs-3") if p != "end1")] == "end1"
+    assert exits["ovs-3", "end1"] == entry
 
 
 JUNIT = """<testsuites><testsuite>

@@ -191,8 +191,8 @@ def test_check_prints_each_cause_with_its_series_below(
     command = ["history", "check", "--history", str(tmp_path / "history")]
     assert main(command) == 1
     *lines, end = capsys.readouterr().out.splitlines()
-    heads = [place for place, line in enumerate(lines) if not line.startswith("  ")]
-    assert [lines[place].partition(" of ")[0] for place in heads] == [
+    heads = [index for index, line in enumerate(lines) if not line.startswith("  ")]
+    assert [lines[index].partition(" of ")[0] for index in heads] == [
         "better since run 20250716-013000-4045",
         "worse since run 20250703-013000-4032",
         "worse since run 20250615-013000-4014",

@@ -12,14 +12,14 @@ from tests.unit.test_traffic_classes import Rig
 
 
 def test_a_latency_that_the_rig_spoils_is_missing_and_the_others_are_not():
-    class SpoiledHigh(FakeGenerator):
+    class DisturbedHigh(FakeGenerator):
         """Spoils what is above 3 Mpps."""
 
         def run_trial(self, spec):
             self.invalid_every = 1 if spec.load_fps > 3_000_000 else None
             return super().run_trial(spec)
 
-    measurer = measurer_on(SpoiledHigh(4e6, latency_ns=20_000))
+    measurer = measurer_on(DisturbedHigh(4e6, latency_ns=20_000))
     (low, high), missing = latency_profile(measurer, [("50 % of pdr", 2e6), ("90 % of pdr", 3.6e6)], 1.0)
 
     assert low.p99_ns == pytest.approx(20_000, rel=0.01)

@@ -113,15 +113,15 @@ def rank(module: str) -> tuple[int, ...]:
         return (len(LAYERS),)
     if parts[0] in {"fixtures", "features"}:
         return (FIXTURES,)
-    place = [next(i for i, layer in enumerate(LAYERS) if parts[0] == layer or parts[0] in layer)]
+    position = [next(i for i, layer in enumerate(LAYERS) if parts[0] == layer or parts[0] in layer)]
     for depth in range(1, len(parts)):
         folder = ".".join(parts[:depth])
         if folder not in FOLDERS:
             break
         is_package = sources()[module].name == "__init__.py"
         inner = parts[depth] if depth < len(parts) - 1 or is_package else ""
-        place.append(FOLDERS[folder].index(inner))
-    return tuple(place)
+        position.append(FOLDERS[folder].index(inner))
+    return tuple(position)
 
 
 def is_version_only(one: Import) -> bool:

@@ -20,22 +20,22 @@ HOLD = (
 
 
 def test_one_process_has_it_and_a_killed_one_has_it_no_more(tmp_path: Path) -> None:
-    place = tmp_path / "lab.yaml"
-    place.write_text("")
-    command = [sys.executable, "-c", HOLD, str(place)]
+    path = tmp_path / "lab.yaml"
+    path.write_text("")
+    command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        assert try_lease(place) is None
-        assert holder_text(place).startswith(f"pid {other.pid}, command ")
-        assert f"{sys.executable} -c import sys; " in holder_text(place)
+        assert try_lease(path) is None
+        assert holder_text(path).startswith(f"pid {other.pid}, command ")
+        assert f"{sys.executable} -c import sys; " in holder_text(path)
         other.kill()
-    lease = try_lease(place)
+    lease = try_lease(path)
     assert lease is not None
-    assert holder_text(place).startswith(f"pid {os.getpid()}, ")
+    assert holder_text(path).startswith(f"pid {os.getpid()}, ")
     lease.close()
     lease.close()
-    assert holder_text(place) == "a process that this user cannot see"
+    assert holder_text(path) == "a process that this user cannot see"
 
 
 def test_who_shares_it_keeps_others_out(tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def test_only_what_the_datapath_may_still_name_is_waited_for() -> None:
 
 def test_frames_of_others_at_a_hop_are_not_waited_for() -> None:
     """A BGP session's frames come in at one port, go to the host, and come out at another: no frame of ours is lost."""
-    beside = FramePath("a->b", (Hop("br0", HopKind.DATAPATH, 10, 7), Hop("p1 tx", HopKind.PORT, 7, 10)))
-    assert beside.unexplained == 0
-    assert ledger_of([beside]).unnamed_in_datapath == 0
+    overlapping = FramePath("a->b", (Hop("br0", HopKind.DATAPATH, 10, 7), Hop("p1 tx", HopKind.PORT, 7, 10)))
+    assert overlapping.unexplained == 0
+    assert ledger_of([overlapping]).unnamed_in_datapath == 0
     lossy = FramePath("a->b", (Hop("br0", HopKind.DATAPATH, 10, 5), Hop("p1 tx", HopKind.PORT, 5, 8)))
     assert ledger_of([lossy]).unnamed_in_datapath == 2
 

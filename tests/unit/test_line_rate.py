@@ -34,7 +34,7 @@ def test_64_bytes_in_a_vlan_and_in_vxlan_on_10_gbps():
 
 def test_both_ways_have_the_whole_link_each():
     made = vm_to_vm("vxlan", bidirectional=True)
-    one, both = (line_rate_fps(made, SMALL, ways, None, TEN_GBPS) for ways in (1, 2))
+    one, both = (line_rate_fps(made, SMALL, number_of_directions, None, TEN_GBPS) for number_of_directions in (1, 2))
     assert one == both == pytest.approx(9_328_358, abs=1)
 
 

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.config.schemas import schema_of_sla
-from pytest_nfvperf.config.sla_file import doubts, parse_limit, parse_sla
+from pytest_nfvperf.config.sla_file import parse_limit, parse_sla, sla_warnings
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.command import entry_of, watch
 from pytest_nfvperf.features.history.files import History
@@ -39,14 +39,14 @@ LABELS = (("frame_size", "64"), ("suite", "throughput"), ("test", "test_rate"), 
 SPREAD = (0.99, 0.995, 1.0, 1.005, 1.01, 1.0, 0.997, 1.003)
 
 
-def beside_a_search(wait_ns: float) -> Outcome:
+def of_a_search(wait_ns: float) -> Outcome:
     """An outcome that has the metric as one figure."""
     goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
     return Outcome(LABELS, "mlrsearch", 64.0, 2, goals=(goal,), figures=(exact("mean_wait", wait_ns, "ns"),))
 
 
 def by_itself(wait_ns: float) -> Outcome:
-    return replace(beside_a_search(wait_ns), goals=())
+    return replace(of_a_search(wait_ns), goals=())
 
 
 def at_fixed_loads(wait_ns: float) -> Outcome:
@@ -62,7 +62,7 @@ def of_a_study(wait_ns: float) -> Outcome:
     return measured(Outcome(LABELS, "waits", 64.0, 2, samples=(Samples("mean_wait", WAIT.unit, readings),)))
 
 
-measurers = pytest.mark.parametrize("measure", [beside_a_search, by_itself, at_fixed_loads, of_a_study])
+measurers = pytest.mark.parametrize("measure", [of_a_search, by_itself, at_fixed_loads, of_a_study])
 
 
 @pytest.fixture(autouse=True)
@@ -105,8 +105,8 @@ def test_a_rule_judges_it(measure: Callable[[float], Outcome]) -> None:
 def test_the_words_of_the_language_have_it() -> None:
     with pytest.raises(ValueError, match="'4 Mpps' is a frame rate, but mean_wait is a time"):
         parse_limit("mean_wait", "<= 4 Mpps")
-    (doubt,) = doubts(parse_sla("schema: 1\nrules:\n  - require: {mean_wait: '>= 5 us'}\n"))
-    assert "fails a DUT for being better" in doubt
+    (reason,) = sla_warnings(parse_sla("schema: 1\nrules:\n  - require: {mean_wait: '>= 5 us'}\n"))
+    assert "fails a DUT for being better" in reason
     assert "mean_wait" in schema_of_sla()["$defs"]["RuleSection"]["properties"]["require"]["properties"]
     assert "| `mean_wait` | mean wait: how long a frame waits | `<= 5 us` |" in metrics_table()
 

@@ -166,8 +166,8 @@ def test_a_way_that_nobody_knows_is_an_error() -> None:
         monitor("vm3", "br0"),
         mirror("m", "br0", "vm3"),
     )
-    way = Direction("p0", "p1")
-    counts = replace(result(1, (), 0).counts[0], direction=way)
+    direction = Direction("p0", "p1")
+    counts = replace(result(1, (), 0).counts[0], direction=direction)
     with pytest.raises(ValueError, match="topology 'loose' does not define the path of p0->p1"):
         copy_counts(loose, replace(result(1, (), 0), counts=(counts,)), {})
 

@@ -92,8 +92,8 @@ def test_what_cannot_be_is_refused_with_what_to_write(changes: dict[str, Any], m
         StreamSpec(**changes)
 
 
-def result(*ways: StreamDirectionCounts, **changes: Any) -> StreamResult:
-    return StreamResult(spec=StreamSpec(direction="both"), directions=ways, **changes)
+def result(*directions: StreamDirectionCounts, **changes: Any) -> StreamResult:
+    return StreamResult(spec=StreamSpec(direction="both"), directions=directions, **changes)
 
 
 FORWARD = StreamDirectionCounts(

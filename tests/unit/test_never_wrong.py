@@ -40,7 +40,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHe
 from tests.examples import examples
 from tests.outcomes import measured
 
-WAY = Direction("a", "b")
+DIRECTION = Direction("a", "b")
 FULL, SHARED = 1600, 2400
 DUE = 1000
 """Frames due in a window of 10 ms."""
@@ -80,7 +80,7 @@ def trial_of(rows: list[Row], *, windowed: bool = True) -> Trial:
     witness = WitnessWindows(1, zeros, tuple(SHARED if row.shared else FULL for row in rows))
     duration_s = len(rows) / 100
     counts = DirectionCounts(
-        direction=WAY,
+        direction=DIRECTION,
         intended=DUE * len(rows),
         sent=sum(sent),
         refused=sum(refused),
@@ -94,7 +94,7 @@ def trial_of(rows: list[Row], *, windowed: bool = True) -> Trial:
         received_bytes=0,
         elapsed_ns=len(rows) * 10_000_000,
     )
-    spec = TrialSpec(Traffic(frame_size=64), DUE * 100, duration_s, (WAY,), window_s=0.01 if windowed else None)
+    spec = TrialSpec(Traffic(frame_size=64), DUE * 100, duration_s, (DIRECTION,), window_s=0.01 if windowed else None)
     windows = Windows(10_000_000, (thread,), (witness,), FULL) if windowed else None
     return Trial("trial-1", TrialResult(spec, (counts,), RigHealth(), windows=windows), None, None, 1.0)  # type: ignore[arg-type]
 

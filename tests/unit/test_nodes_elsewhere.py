@@ -13,8 +13,8 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched
 from pytest_nfvperf.backends.local import lacks_cabled
-from pytest_nfvperf.features.far import server
-from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions
+from pytest_nfvperf.features.remote_nodes import server
+from pytest_nfvperf.features.remote_nodes.node import RemoteCounters, RemoteNodes, refuse_different_versions
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -88,10 +88,10 @@ def test_what_cables_cannot_join_is_skipped_with_the_reason():
 
 
 def test_another_machine_has_cabled_ports_only():
-    assert FarNodes(BED).lacks(vm_to_vm("vxlan")) is None
+    assert RemoteNodes(BED).lacks(vm_to_vm("vxlan")) is None
     one, two = node("node1", endpoint("p0", "int1"), "phy1"), namespace("pod", "phy2", "10.0.0.2/24")
     pods = compose("pods", one, node("node2", two), underlay("phy1", "phy2"))
-    lacking = str(FarNodes(BED).lacks(pods))
+    lacking = str(RemoteNodes(BED).lacks(pods))
     assert lacking.startswith("namespace 'pod' of 'pods' would be on root@dut2: on another machine")
 
 
@@ -102,7 +102,7 @@ class _Line:
 
 
 def test_a_snapshot_is_dated_by_the_clock_here():
-    assert FarCounters(_Line(), 3, "ovs").snapshot() == CounterSnapshot("ovs", 960, (("a", 1),))
+    assert RemoteCounters(_Line(), 3, "ovs").snapshot() == CounterSnapshot("ovs", 960, (("a", 1),))
 
 
 class _Sched(Collector):
@@ -168,7 +168,7 @@ closed: list[object] = []
 
 @pytest.mark.parametrize("ends", [EOFError, TimeoutError])
 def test_the_far_end_answers_until_nobody_is_heard_and_then_closes(monkeypatch, ends):
-    monkeypatch.setattr(server, "FarNode", _Node)
+    monkeypatch.setattr(server, "RemoteNode", _Node)
     monkeypatch.setattr(server.signal, "signal", lambda *_: None)
     asked = [pickle.dumps(one) for one in ((1, "now", ()), (2, "fails", ("broke",)), (3, "is_wrong", ()))]
     channel = _Channel(ends, server.ALIVE, *asked)
@@ -182,9 +182,9 @@ def test_the_far_end_answers_until_nobody_is_heard_and_then_closes(monkeypatch, 
 
 
 def test_only_nodes_on_other_machines_need_execnet(monkeypatch):
-    without = "import sys; sys.modules['execnet'] = None; import pytest_nfvperf.features.far.node"
+    without = "import sys; sys.modules['execnet'] = None; import pytest_nfvperf.features.remote_nodes.node"
     subprocess.run([sys.executable, "-c", without], check=True)
     monkeypatch.setitem(sys.modules, "execnet", None)
-    FarNodes(replace(BED, nodes=())).check()
+    RemoteNodes(replace(BED, nodes=())).check()
     with pytest.raises(ConfigError, match=r"nodes on other machines need execnet: pip install 'pytest-nfvperf\[ssh\]'"):
-        FarNodes(BED).check()
+        RemoteNodes(BED).check()

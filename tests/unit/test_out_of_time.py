@@ -41,11 +41,11 @@ def outcome_of(measurer: LoadMeasurer, *, by_bisection: bool) -> Outcome:
     st.booleans(),
 )
 def test_no_verdict_is_wrong_when_the_time_is_over(
-    capacity: int, most_s: float, reserved_s: float, beside: float, by_bisection: bool
+    capacity: int, most_s: float, reserved_s: float, load_share: float, by_bisection: bool
 ) -> None:
     measurer = measurer_on(FakeGenerator(float(capacity)))
     measurer.most_s, measurer.reserved_s = most_s, reserved_s
-    outcome, limit = outcome_of(measurer, by_bisection=by_bisection), round(capacity * beside)
+    outcome, limit = outcome_of(measurer, by_bisection=by_bisection), round(capacity * load_share)
     for bound, keeps in ((">=", capacity >= limit), ("<=", capacity <= limit)):
         judgement = judged(outcome, "ndr", f"'{bound} {limit} pps'")
         if judgement is Judgement.PASS:

@@ -45,9 +45,9 @@ class Machine:
         if driver is not None:
             self.link(device / "driver", self.sysfs / "bus/pci/drivers" / driver)
         if group is not None:
-            place = self.sysfs / f"kernel/iommu_groups/{group}"
-            self.link(device / "iommu_group", place)
-            self.link(place / "devices" / address, device)
+            path = self.sysfs / f"kernel/iommu_groups/{group}"
+            self.link(device / "iommu_group", path)
+            self.link(path / "devices" / address, device)
         return device
 
     def why_not(self, address: str, uses: tuple[str, ...] = ()) -> str | None:

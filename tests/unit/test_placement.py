@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.disturbance.cpu_distance import APART, FEWEST, Band, Bands, Distance, farthest, find_bands
+from pytest_nfvperf.model.disturbance.cpu_distance import (
+    BAND_RATIO,
+    FEWEST,
+    Band,
+    Bands,
+    Distance,
+    farthest,
+    find_bands,
+)
 
 NEAR = [70, 100, 100, 110, 110, 109, 100, 139]
 FAR = [240, 260, 330, 420, 440]
@@ -49,7 +57,7 @@ def test_a_rare_far_band_among_many_readings_needs_its_share() -> None:
 
 @given(
     near=st.lists(st.floats(50, 150), min_size=FEWEST, max_size=40),
-    far=st.lists(st.floats(150 * APART * 1.01, 700), min_size=FEWEST, max_size=40),
+    far=st.lists(st.floats(150 * BAND_RATIO * 1.01, 700), min_size=FEWEST, max_size=40),
 )
 def test_clusters_with_a_gap_between_them_are_told_apart(near: list[float], far: list[float]) -> None:
     found = find_bands(near + far)
@@ -67,7 +75,7 @@ def test_bands_hold_all_that_was_seen(trips: list[float]) -> None:
     assert found.near.low_ns == min(trips)
     assert (found.far or found.near).high_ns == max(trips)
     if found.far is not None:
-        assert found.far.low_ns >= APART * found.near.high_ns
+        assert found.far.low_ns >= BAND_RATIO * found.near.high_ns
 
 
 def test_the_farthest_of_several_counts() -> None:

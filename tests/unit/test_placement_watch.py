@@ -9,7 +9,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
-from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, Placement, read_round_trips
+from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, PlacementWatch, read_round_trips
 from pytest_nfvperf.measure.trials import Context, InvalidTrialsError, Recorder, TrialRunner
 from pytest_nfvperf.model.disturbance.cpu_distance import Band, CpuDistance, Distance
 from pytest_nfvperf.model.disturbance.policy import POLICY
@@ -43,25 +43,25 @@ ONE_CORE = 44
 class Moved(FakeGenerator):
     """Its CPU is where the script says, look by look; the last place holds for good. None: not to be had."""
 
-    def __init__(self, places: Sequence[int | None]) -> None:
+    def __init__(self, trips: Sequence[int | None]) -> None:
         super().__init__(5e6)
-        self.places = list(places)
+        self.trips = list(trips)
         self.looks = 0
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
-        place = self.places[min(self.looks, len(self.places) - 1)]
+        trip = self.trips[min(self.looks, len(self.trips) - 1)]
         self.looks += 1
-        return tuple(Distance(0, cpu, place, slow=place == ONE_CORE) for cpu in cpus)
+        return tuple(Distance(0, cpu, trip, slow=trip == ONE_CORE) for cpu in cpus)
 
 
 def rig(
-    places: Sequence[int | None], known: Sequence[float] = KNOWN
+    trips: Sequence[int | None], known: Sequence[float] = KNOWN
 ) -> tuple[TrialRunner, TrialSpec, list[str], VirtualClock]:
-    generator, clock, told = Moved(places), VirtualClock(), []
+    generator, clock, told = Moved(trips), VirtualClock(), []
     topology = phy2phy()
     generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
     generator.clock = clock
-    placement = Placement((1,), Remembered(known), clock, told.append)
+    placement = PlacementWatch((1,), Remembered(known), clock, told.append)
     context = Context(Recorder("r", [], clock), Progress(), clock, placement=placement)
     runner = TrialRunner(generator, [], check_alive=lambda: None, context=context, repeats=2)
     return runner, TrialSpec(Traffic(), 1_000_000, 1.0, topology.directions), told, clock
@@ -72,13 +72,13 @@ def test_a_trial_in_the_near_band_says_so() -> None:
     trial = runner.run(spec)
     assert trial.result.valid
     assert trial.result.placement == CpuDistance(100, 110, far=False, near_ns=110)
-    assert trial.result.placement.apart == ""
+    assert trial.result.placement.far_reason == ""
     assert told == []
 
 
-@pytest.mark.parametrize("places", [[100, 430, 100], [100, 430, 430, 100]])
-def test_a_cpu_that_moved_spoils_the_trial_and_it_is_repeated(places: list[int]) -> None:
-    runner, spec, _, _ = rig(places)
+@pytest.mark.parametrize("trips", [[100, 430, 100], [100, 430, 430, 100]])
+def test_a_cpu_that_moved_spoils_the_trial_and_it_is_repeated(trips: list[int]) -> None:
+    runner, spec, _, _ = rig(trips)
     disturbed = runner.run_once(spec)
     assert [reason.code for reason in disturbed.result.invalid] == [Reason.CPU_MOVED]
     assert "took 100 ns before it and 430 ns after" in str(disturbed.result.invalid[0])
@@ -103,9 +103,9 @@ def test_what_does_not_come_back_is_measured_far_and_is_waited_for_once() -> Non
     trial = runner.run(spec)
     waited = clock.monotonic() - before
     assert trial.result.valid
-    assert POLICY.patience_s <= waited < POLICY.patience_s + 3
+    assert POLICY.retry_budget_s <= waited < POLICY.retry_budget_s + 3
     assert trial.result.placement is not None
-    assert trial.result.placement.apart == (
+    assert trial.result.placement.far_reason == (
         "the host keeps the CPUs of generator and DUT 430 ns apart (round trip of a cache line; near is up to 110 ns)"
     )
     told.clear()
@@ -126,22 +126,27 @@ def test_after_the_near_band_was_seen_again_it_is_waited_for_again() -> None:
 def test_each_wait_in_vain_halves_the_next_one_and_one_that_was_not_makes_it_whole() -> None:
     """A host that keeps CPUs apart for minutes would cost a run a wait at each of its tests."""
     generator, clock = Moved([]), VirtualClock()
-    placement = Placement((1,), Remembered(KNOWN), clock)
+    placement = PlacementWatch((1,), Remembered(KNOWN), clock)
 
-    def waited(places: list[int]) -> float:
-        generator.places, generator.looks = places, 0
+    def waited(trips: list[int]) -> float:
+        generator.trips, generator.looks = trips, 0
         before = clock.monotonic()
         placement.settle(generator)
         gone = clock.monotonic() - before
-        generator.places = [100]
+        generator.trips = [100]
         placement.settle(generator)  # near again, so the next absence is another one
         return gone
 
     far, back = [430], [*[430] * 3, 100]
-    for expected in (POLICY.patience_s, POLICY.patience_s / 2, POLICY.least_patience_s, POLICY.least_patience_s):
+    for expected in (
+        POLICY.retry_budget_s,
+        POLICY.retry_budget_s / 2,
+        POLICY.least_retry_budget_s,
+        POLICY.least_retry_budget_s,
+    ):
         assert expected <= waited(far) < expected + 3
     assert waited(back) < 3
-    assert waited(far) >= POLICY.patience_s
+    assert waited(far) >= POLICY.retry_budget_s
 
 
 class Resting:
@@ -171,7 +176,7 @@ def test_the_dut_rests_while_the_near_band_is_waited_for_and_works_when_it_is_lo
             drawn.append((cpu, other, dut.stopped))
             clock.sleep(0.2)
 
-    placement = Placement((1,), Remembered(KNOWN), clock)
+    placement = PlacementWatch((1,), Remembered(KNOWN), clock)
     assert placement.settle(Drawing([430, 430, 430, 100]), dut) == 100
     assert drawn == [(0, 1, True)] * 3
     assert placement.settle(Drawing([100]), dut) == 100
@@ -181,7 +186,7 @@ def test_the_dut_rests_while_the_near_band_is_waited_for_and_works_when_it_is_lo
 def test_without_a_dut_that_rests_the_host_is_just_waited_for() -> None:
     generator, clock = Moved([430, 430, 430, 100]), VirtualClock()
     before = clock.monotonic()
-    assert Placement((1,), Remembered(KNOWN), clock).settle(generator) == 100
+    assert PlacementWatch((1,), Remembered(KNOWN), clock).settle(generator) == 100
     assert clock.monotonic() - before == pytest.approx(3 * LOOK_EVERY_S)
 
 
@@ -192,7 +197,7 @@ def test_a_dut_whose_rest_is_interrupted_goes_on() -> None:
 
     dut = Resting()
     with pytest.raises(KeyboardInterrupt):
-        Placement((1,), Remembered(KNOWN), VirtualClock()).settle(Interrupted([430]), dut)
+        PlacementWatch((1,), Remembered(KNOWN), VirtualClock()).settle(Interrupted([430]), dut)
     assert (dut.stops, dut.stopped) == (1, False)
 
 
@@ -206,13 +211,13 @@ def test_repeats_for_a_moving_host_have_a_time_of_their_own() -> None:
     assert (free - 1) * each_s < POLICY.moved_s <= free * each_s
 
 
-@pytest.mark.parametrize(("places", "known"), [([300, 420], []), ([300, 310], [300.0, 310.0, 305.0] * 9)])
-def test_where_placement_never_changed_there_is_no_band_to_wait_for(places: list[int], known: list[float]) -> None:
-    runner, spec, told, _ = rig(places, known)
+@pytest.mark.parametrize(("trips", "known"), [([300, 420], []), ([300, 310], [300.0, 310.0, 305.0] * 9)])
+def test_where_placement_never_changed_there_is_no_band_to_wait_for(trips: list[int], known: list[float]) -> None:
+    runner, spec, told, _ = rig(trips, known)
     trial = runner.run(spec)
     assert trial.result.valid
     assert trial.result.placement is not None
-    assert trial.result.placement.apart == ""
+    assert trial.result.placement.far_reason == ""
     assert told == []
 
 
@@ -250,7 +255,7 @@ def test_a_cpu_that_is_not_to_be_had_is_no_figure() -> None:
 
 
 def test_a_generator_that_cannot_tell_is_not_asked() -> None:
-    placement = Placement((1,), StoredValue(), VirtualClock())
+    placement = PlacementWatch((1,), StoredValue(), VirtualClock())
     assert placement.settle(FakeGenerator(1e6)) is None
     assert placement.bands is None
 
@@ -267,7 +272,7 @@ def test_round_trips_are_kept_by_fingerprint(tmp_path: Path) -> None:
 
 def test_what_was_seen_is_kept_at_the_end() -> None:
     kept = Remembered(KNOWN)
-    placement = Placement((1,), kept, VirtualClock())
+    placement = PlacementWatch((1,), kept, VirtualClock())
     placement.settle(Moved([100]))
     placement.close()
     assert kept.trips == [*KNOWN, 100.0]
@@ -293,7 +298,7 @@ def test_two_threads_of_a_core_are_no_band_that_others_are_far_from() -> None:
 
 def test_round_trips_of_slow_cpus_are_not_remembered() -> None:
     store = Remembered([100.0, 110.0, 120.0])
-    placement = Placement((1,), store, VirtualClock())
+    placement = PlacementWatch((1,), store, VirtualClock())
     generator = Moved([ONE_CORE, ONE_CORE, ONE_CORE, 115])
     for slow in (True, True, True, False):
         placement.settle(generator)

@@ -51,7 +51,7 @@ def test_there_is_no_plateau_where_the_dut_was_never_undisturbed_or_the_line_is_
 
 
 @pytest.mark.parametrize(
-    ("fps", "apart", "limited", "told"),
+    ("fps", "far_reason", "limited", "told"),
     [
         ([7.2, 7.8, 7.1], [], [], 7.2),
         ([7.2, 5.7], [], [], 5.7),
@@ -62,10 +62,10 @@ def test_there_is_no_plateau_where_the_dut_was_never_undisturbed_or_the_line_is_
     ],
 )
 def test_the_plateau_that_is_told_is_the_reading_in_the_middle(
-    fps: list[float], apart: list[float], limited: list[float], told: float
+    fps: list[float], far_reason: list[float], limited: list[float], told: float
 ) -> None:
     readings = [
-        PlateauPoint("t", each, each, each, 50, "far" if each in apart else "", "slow" if each in limited else "")
+        PlateauPoint("t", each, each, each, 50, "far" if each in far_reason else "", "slow" if each in limited else "")
         for each in fps
     ]
     assert [point.fps for point in median_reading(readings)] == [told]
@@ -76,16 +76,16 @@ NEAR, MOVED = CpuDistance(70, 70, near_ns=100), CpuDistance(70, 390, far=True, n
 
 
 @pytest.mark.parametrize(
-    ("places", "told", "apart"),
+    ("distances", "told", "far_reason"),
     [([NEAR], 1, ""), ([MOVED, NEAR], 2, ""), ([MOVED] * 3, 2, "the host keeps the CPUs * 390 ns apart *")],
 )
 def test_a_plateau_read_while_a_cpu_moved_is_read_again(
-    places: list[CpuDistance], told: int, apart: str, monkeypatch: pytest.MonkeyPatch
+    distances: list[CpuDistance], told: int, far_reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen: a plateau of 4.4 Mpps beside an NDR of 9.4."""
     measurer = measurer_on(OnASharedHost(CAPACITY))
     measurer.attempt(0.5, 8e6, WARM_UP)
-    waiting, attempt = iter(places), LoadMeasurer.attempt
+    waiting, attempt = iter(distances), LoadMeasurer.attempt
 
     def saturated(
         self: LoadMeasurer, duration_s: float, load_fps: float, purpose: str, *, saturating: bool = False
@@ -96,20 +96,20 @@ def test_a_plateau_read_while_a_cpu_moved_is_read_again(
     monkeypatch.setattr(LoadMeasurer, "attempt", saturated)
     (point,) = plateaus(measurer, Limits(8e6, None))
     assert point.trial_id == measurer.trials[told].id
-    assert len(measurer.trials) == 1 + len(places)
-    assert fnmatchcase(point.apart, apart)
+    assert len(measurer.trials) == 1 + len(distances)
+    assert fnmatchcase(point.far_reason, far_reason)
 
 
 @pytest.mark.parametrize(
-    ("placed", "usable", "limited"),
+    ("distance", "usable", "limited"),
     [(NEAR, 5e6, "the generator held no higher load when the search began"), (MOVED, 8e6, "")],
 )
 def test_a_generator_that_was_far_away_lowers_no_maximum(
-    placed: CpuDistance, usable: float, limited: str, monkeypatch: pytest.MonkeyPatch
+    distance: CpuDistance, usable: float, limited: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen: a CPU moved in the warm-up, and the search ended at the 4.24 Mpps that the generator held meanwhile."""
     measurer = measurer_on(FakeGenerator(20e6, ceiling_fps=5.1e6))
-    attempt, first = LoadMeasurer.attempt, iter([placed])
+    attempt, first = LoadMeasurer.attempt, iter([distance])
 
     def attempted(self: LoadMeasurer, duration_s: float, load_fps: float, purpose: str) -> Trial:
         trial = attempt(self, duration_s, load_fps, purpose)
@@ -130,17 +130,19 @@ def test_a_generator_that_was_far_away_lowers_no_maximum(
 
 
 @pytest.mark.parametrize(
-    ("apart", "limited", "highest"),
+    ("far_reason", "limited", "highest"),
     [("", "", 6e6), ("far", "", 12e6), ("", "generator-limited", 12e6)],
     ids=["exact", "apart", "the generator was the limit"],
 )
-def test_a_search_goes_no_higher_than_what_overloads_the_dut_by_half(apart: str, limited: str, highest: float) -> None:
+def test_a_search_goes_no_higher_than_what_overloads_the_dut_by_half(
+    far_reason: str, limited: str, highest: float
+) -> None:
     """The ceiling is what the generator can do: on a shared CPU it does not sustain three times the plateau."""
     limits = Limits(12e6, None)
     loads = LoadRange(
         None, Traffic(), measurer_on(FakeGenerator(20e6)), limits, lambda *_: limits, QUICK.warmup_s, 12e6
     )  # type: ignore[arg-type]
-    loads.readings = [PlateauPoint("trial-0002", 4e6, 3.9e6, 4.1e6, 20, apart, limited)]
+    loads.readings = [PlateauPoint("trial-0002", 4e6, 3.9e6, 4.1e6, 20, far_reason, limited)]
     assert loads.searched.maximum_fps == highest
     assert not loads.raised_above_plateau([GoalOutcome(PDR, SearchStatus.FOUND, load_fps=3_900_000)])
     assert loads.searched.maximum_fps == highest

@@ -101,8 +101,8 @@ def test_two_that_share_a_cpu_keep_each_other_off_it() -> None:
         started = time.monotonic_ns()
         while time.monotonic_ns() - started < 400 * MS:
             pass
-        kept_off = sum(await_reading(task) - early for task, early in zip((one, other), before, strict=True))
-        assert kept_off > 0.8 * 400 * MS, "between them they were off it all the time, but for the looks' own"
+        off_cpu = sum(await_reading(task) - early for task, early in zip((one, other), before, strict=True))
+        assert off_cpu > 0.8 * 400 * MS, "between them they were off it all the time, but for the looks' own"
 
 
 @needs_schedstat

@@ -28,13 +28,13 @@ def test_no_pause_where_nobody_took_the_pmds_cpu(codes: tuple[Reason, ...]) -> N
 
 def test_one_pause_and_the_next_only_some_time_later() -> None:
     clock = VirtualClock()
-    quiet_wait, kept_off = QuietWait(clock, Stopwatch(clock)), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
+    quiet_wait, off_cpu = QuietWait(clock, Stopwatch(clock)), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
     for _ in range(3):
-        quiet_wait.after(kept_off)
+        quiet_wait.after(off_cpu)
     assert clock.monotonic() == PAUSE_S
     clock.sleep(9)
-    quiet_wait.after(kept_off)
+    quiet_wait.after(off_cpu)
     assert clock.monotonic() == PAUSE_S + 9
     clock.sleep(1.1)
-    quiet_wait.after(kept_off)
+    quiet_wait.after(off_cpu)
     assert clock.monotonic() == pytest.approx(2 * PAUSE_S + 10.1)

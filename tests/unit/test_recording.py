@@ -88,13 +88,13 @@ def test_where_things_are_found_does_not_matter(tmp_path: Path) -> None:
 
 def test_a_recording_says_nothing_of_the_machine_that_it_was_made_on(tmp_path: Path) -> None:
     """Where the engine lies, and who asked it, in the question and in the answer."""
-    place, user = "/home/bob/t\u00e9st/trex", "nfvperf-bobs-machine-1-2"
+    directory, user = "/home/bob/t\u00e9st/trex", "nfvperf-bobs-machine-1-2"
 
     def answers(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ok": True, "library": f"{place}/automation", "ports": [{"owner": user}]}
+        return {"ok": True, "library": f"{directory}/automation", "ports": [{"owner": user}]}
 
     link = recording(scripted(answers), "trex", tmp_path / "x")([], tmp_path / "x", {})
-    assert link.command("hello", 1.0, path=place, user=user)["library"] == f"{place}/automation"
+    assert link.command("hello", 1.0, path=directory, user=user)["library"] == f"{directory}/automation"
     text = (tmp_path / "x").read_text()
     assert "bob" not in text
     assert json.loads(text.splitlines()[1])["answer"]["library"] == "trex/automation"

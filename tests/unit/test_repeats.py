@@ -129,7 +129,7 @@ def test_a_plateau_stands_beside_the_search() -> None:
     assert (seen.value, seen.low, seen.high, seen.repeats) == (6.6e6, 6.6e6, 6.8e6, 2)
 
 
-@pytest.mark.parametrize("why", [{"apart": "390 ns apart"}, {"generator_limited": "room in its rings"}])
+@pytest.mark.parametrize("why", [{"far_reason": "390 ns apart"}, {"generator_limited": "room in its rings"}])
 def test_a_plateau_that_the_rig_limited_is_a_lower_bound(why: dict[str, str]) -> None:
     one = searched(0, 4.2, PlateauPoint("trial-7", 4.4e6, 4.3e6, 4.5e6, 60, **why))
     (seen,) = (each for each in together(one).figures if (each.metric, each.unit) == ("forwarding_rate", "pps"))

@@ -64,13 +64,13 @@ def test_broken():
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The alluredir of one run of ``TEST``, in a process of its own."""
-    place = tmp_path_factory.mktemp("allure")
-    (place / "test_it.py").write_text(TEST)
+    directory = tmp_path_factory.mktemp("allure")
+    (directory / "test_it.py").write_text(TEST)
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:nfvperf", "--alluredir=results", "test_it.py"]
     command = [sys.executable, "-m", "pytest", *arguments]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return place / "results"
+    return directory / "results"
 
 
 def result_of(results: Path, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.report.charts import (
     study_chart,
     sweep_chart,
 )
-from pytest_nfvperf.adapters.report.subjects import find_comparisons, named_apart
+from pytest_nfvperf.adapters.report.subjects import distinct_names, find_comparisons
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -78,9 +78,9 @@ def test_a_study_has_a_line_at_the_ratio_that_is_required_and_its_axis_begins_ne
 
 def test_what_several_studies_have_in_common_is_in_the_title_of_their_chart() -> None:
     found = find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")])
-    common, names = named_apart(found)
+    common, names = distinct_names(found)
     assert (common, names) == ("tcp_chain · streams=1 · tso=off · netdev", ["link=patch", "link=veth"])
-    assert named_apart(found[:1])[1] == [""]
+    assert distinct_names(found[:1])[1] == [""]
     assert legend(study_chart(found, named=names)) == ["link=patch", "link=veth"]
 
 

@@ -106,7 +106,7 @@ def test_line_rate_is_shown_where_there_is_one() -> None:
     ("why", "says"),
     [
         ({}, ""),
-        ({"apart": "390 ns apart"}, "≥ the DUT does at least this: the host kept the CPUs apart."),
+        ({"far_reason": "390 ns apart"}, "≥ the DUT does at least this: the host kept the CPUs apart."),
         ({"generator_limited": "room"}, "≥ the DUT does at least this: the generator itself can hardly do more."),
     ],
 )

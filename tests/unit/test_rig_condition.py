@@ -18,7 +18,7 @@ from pytest_nfvperf.features.allure.results import write_missing_results
 from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance, ObservedBands, observed_bands
 from pytest_nfvperf.model.disturbance.windows import Disturbance, SelectedWindows, WindowState
 from pytest_nfvperf.model.evidence.comparison import unlike
-from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
+from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunResult, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
 from pytest_nfvperf.model.evidence.rig_condition import Grade, RigCondition
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -159,7 +159,7 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
     if steps:
         page = render_report(read, tmp_path).read_text()
         assert '<span class="grade untrusted">Rig: too disturbed to trust</span>' in page
-        ended_well = replace(conclusion, fate=RunFate.ACCEPTED, exit_status=0)
+        ended_well = replace(conclusion, result=RunResult.ACCEPTED, exit_status=0)
         monkeypatch.setattr(html, "conclude", lambda _run: ended_well)
         assert 'class="verdict-line inconclusive"' in render_report(read, tmp_path).read_text()
 

@@ -24,7 +24,7 @@ from pytest_nfvperf.measure.alternation import (
 from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.same_speed import paired_ratio, speed_estimate
 from pytest_nfvperf.measure.trials import InvalidTrialsError
-from pytest_nfvperf.model.disturbance.windows import Paced
+from pytest_nfvperf.model.disturbance.windows import WindowRate
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.statistics import Bound, Samples, bounded_ratio, relative, slope
 
@@ -82,9 +82,9 @@ def read(
 def calls_of_rounds(subjects: int) -> Iterator[Call]:
     for number in range(FEWEST_ROUNDS * LOOKS[-1]):
         look = FEWEST_ROUNDS * (number // FEWEST_ROUNDS + 1)
-        for place in range(subjects):
-            subject = place if number % 2 == 0 else subjects - 1 - place
-            yield subject, number, (look - number) * subjects - place
+        for index in range(subjects):
+            subject = index if number % 2 == 0 else subjects - 1 - index
+            yield subject, number, (look - number) * subjects - index
 
 
 def calls_of_turns(subjects: int) -> Iterator[Call]:
@@ -160,16 +160,16 @@ def test_an_error_of_a_block_that_begins_ends_the_comparison(schedule: Schedule,
         read_blocks(2, begin, take, schedule, enough=lambda _: False, elapsed_s=lambda: 0.0)
 
 
-def random_turns(seed: int, blocks: int, turns: int, *, paced: bool = False) -> list[list[Turn]]:
+def random_turns(seed: int, blocks: int, turns: int, *, window_rates: bool = False) -> list[list[Turn]]:
     """Of three subjects and a second build of the first; some are disturbed or bounds only."""
     chance = random.Random(seed)
 
     def reading(subject: int, evidence: str) -> Reading | None:
         rate = 1e6 * (1 - 0.1 * (subject % 3)) * chance.lognormvariate(0, 0.02)
         bound = {"forwarding_rate": (Bound.AT_LEAST, "generator-limited")} if chance.random() < 0.2 else {}
-        windows = [Paced(rate * chance.gauss(1, 0.01), 0, 0) for _ in range(8)] if paced else []
+        windows = [WindowRate(rate * chance.gauss(1, 0.01), 0, 0) for _ in range(8)] if window_rates else []
         values = {"forwarding_rate": rate, "packet_time": 1e9 / rate}
-        made = Reading(values, evidence, bound, {"forwarding_rate": windows} if paced else {})
+        made = Reading(values, evidence, bound, {"forwarding_rate": windows} if window_rates else {})
         return None if chance.random() < 0.05 else made
 
     return [
@@ -248,17 +248,17 @@ def test_figures_of_turns_are_those_of_pairs_by_block(seed: int) -> None:
 
 
 def test_turns_whose_windows_know_the_cores_speed_are_compared_at_the_same_speed() -> None:
-    blocks = random_turns(3, FEWEST_BLOCKS, TURNS, paced=True)
+    blocks = random_turns(3, FEWEST_BLOCKS, TURNS, window_rates=True)
     _, second, _ = comparison_fields("bridges", ["1", "2", "3"], UNITS, BlockReadings(blocks))
     rate = second["relatives"][0]
 
-    def windows(block: list[Turn], pairs_of: int, at: int) -> list[Paced]:
+    def windows(block: list[Turn], pairs_of: int, at: int) -> list[WindowRate]:
         """Of the subject ``at``, in turns that have the baseline and the subject ``pairs_of``."""
         both = [turn for turn in block if turn[0] is not None and turn[pairs_of] is not None]
-        return [window for turn in both if (each := turn[at]) for window in each.paced["forwarding_rate"]]
+        return [window for turn in both if (each := turn[at]) for window in each.window_rates["forwarding_rate"]]
 
-    paced = [([*windows(block, 1, 0), *windows(block, 3, 3)], windows(block, 1, 1)) for block in blocks]
-    expected = speed_estimate(paced, LOOK_CONFIDENCE)
+    window_rates = [([*windows(block, 1, 0), *windows(block, 3, 3)], windows(block, 1, 1)) for block in blocks]
+    expected = speed_estimate(window_rates, LOOK_CONFIDENCE)
     assert expected is not None
     assert rate.ratio == expected.value
     assert rate.confidence == expected.confidence

@@ -13,26 +13,28 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.measure.same_speed import (
     AT_ITS_BEST,
-    PacedBlock,
+    WindowBlock,
     ratios_by_block,
     separable_rigs,
     speed_estimate,
     speed_ratio,
 )
-from pytest_nfvperf.model.disturbance.windows import Paced
+from pytest_nfvperf.model.disturbance.windows import WindowRate
 
 
-def side(rate: float, windows: int, chance: random.Random, shared: float = 0.5, noise: float = 0.03) -> list[Paced]:
+def side(
+    rate: float, windows: int, chance: random.Random, shared: float = 0.5, noise: float = 0.03
+) -> list[WindowRate]:
     """Windows of a DUT that shared cores slow, for ``shared`` of the time, by more than the probe and not evenly."""
     made = []
     for _ in range(windows):
         generator, dut = (chance.uniform(0.1, 0.9) if chance.random() < shared else 0.0 for _ in range(2))
         pace = math.exp(-0.2 * (generator > 0) - 0.5 * dut - 0.2 * generator * dut)
-        made.append(Paced(rate * pace * chance.lognormvariate(0, noise), generator, dut))
+        made.append(WindowRate(rate * pace * chance.lognormvariate(0, noise), generator, dut))
     return made
 
 
-def block(ratio: float, chance: random.Random, spread: float = 0.0, windows: int = 32) -> PacedBlock:
+def block(ratio: float, chance: random.Random, spread: float = 0.0, windows: int = 32) -> WindowBlock:
     """One of fresh builds: those of a DUT differ by ``spread``."""
     a, b = (chance.lognormvariate(0, spread) for _ in range(2))
     return side(a, windows, chance), side(ratio * b, windows, chance)
@@ -45,7 +47,9 @@ def test_one_that_met_slower_cores_is_not_called_slower_for_it() -> None:
 
 
 def test_a_quiet_machine_is_the_plain_ratio() -> None:
-    blocks = [([Paced(10.0, 0, 0), Paced(10.2, 0, 0)] * 10, [Paced(9.0, 0, 0), Paced(9.18, 0, 0)] * 10)] * 8
+    blocks = [
+        ([WindowRate(10.0, 0, 0), WindowRate(10.2, 0, 0)] * 10, [WindowRate(9.0, 0, 0), WindowRate(9.18, 0, 0)] * 10)
+    ] * 8
     assert speed_ratio(blocks) == pytest.approx(0.9)
     assert ratios_by_block(blocks) == pytest.approx((0.9,) * 8)
 
@@ -53,21 +57,21 @@ def test_a_quiet_machine_is_the_plain_ratio() -> None:
 def test_a_few_windows_in_which_something_else_happened_change_nothing() -> None:
     chance = random.Random(2)
     blocks = [block(0.95, chance) for _ in range(8)]
-    disturbed = [(a, [*b[:28], *(Paced(window.value * 0.3, 0, 0) for window in b[28:])]) for a, b in blocks]
+    disturbed = [(a, [*b[:28], *(WindowRate(window.value * 0.3, 0, 0) for window in b[28:])]) for a, b in blocks]
     assert speed_ratio(disturbed) == pytest.approx(speed_ratio(blocks), rel=0.005)
 
 
 def test_too_few_windows_have_no_ratio() -> None:
-    few, many = [Paced(1.0, 0, 0)] * 11, [Paced(1.0, 0, 0)] * 12
+    few, many = [WindowRate(1.0, 0, 0)] * 11, [WindowRate(1.0, 0, 0)] * 12
     assert speed_ratio([(few, many)]) is None
-    assert speed_ratio([(many, [*few, Paced(0.0, 0, 0)])]) is None
+    assert speed_ratio([(many, [*few, WindowRate(0.0, 0, 0)])]) is None
     assert speed_ratio([(many, many)]) == pytest.approx(1)
     assert speed_estimate([]) is None
     assert ratios_by_block([(few, many)]) == ()
 
 
 def test_one_that_was_always_read_on_slow_cores_has_no_ratio_to_one_that_never_was() -> None:
-    fast, slow = [Paced(1.0, 0, 0)] * 40, [Paced(0.5, 0.5, 0.5)] * 40
+    fast, slow = [WindowRate(1.0, 0, 0)] * 40, [WindowRate(0.5, 0.5, 0.5)] * 40
     assert speed_ratio([(fast, slow)]) is None
     assert speed_ratio([([*fast, *slow], [*fast, *slow])]) == pytest.approx(1)
 
@@ -77,7 +81,7 @@ def test_the_ratio_follows_a_common_factor_and_turns_round(seed: int, factor: fl
     blocks = [block(1.0, random.Random(seed), windows=16) for _ in range(2)]
     found = speed_ratio(blocks)
     assert found is not None
-    scaled = [(a, [Paced(w.value * factor, w.generator_slowed, w.dut_slowed) for w in b]) for a, b in blocks]
+    scaled = [(a, [WindowRate(w.value * factor, w.generator_slowed, w.dut_slowed) for w in b]) for a, b in blocks]
     assert speed_ratio(scaled) == pytest.approx(found * factor)
     assert speed_ratio([(b, a) for a, b in blocks]) == pytest.approx(1 / found)
 
@@ -109,15 +113,15 @@ def test_an_interval_is_narrower_than_what_the_speed_alone_does() -> None:
 
 
 def test_few_blocks_bound_nothing() -> None:
-    found = speed_estimate([([Paced(1.0, 0, 0)] * 12, [Paced(1.0, 0, 0)] * 12)] * 4)
+    found = speed_estimate([([WindowRate(1.0, 0, 0)] * 12, [WindowRate(1.0, 0, 0)] * 12)] * 4)
     assert found is not None
     assert (found.value, found.low, found.high) == (pytest.approx(1), 0, math.inf)
 
 
-def slowed_now_and_then(blocks: list[PacedBlock], chance: random.Random) -> list[PacedBlock]:
+def slowed_now_and_then(blocks: list[WindowBlock], chance: random.Random) -> list[WindowBlock]:
     """What no witness sees makes a build in four up to a tenth slower, of either subject."""
 
-    def met(windows: list[Paced]) -> list[Paced]:
+    def met(windows: list[WindowRate]) -> list[WindowRate]:
         pace = 1 - chance.uniform(0, 0.1) * (chance.random() < 0.25)
         return [replace(each, value=each.value * pace) for each in windows]
 
@@ -154,9 +158,9 @@ def test_one_that_slows_itself_half_of_the_time_is_told_by_its_middle() -> None:
 def test_where_the_generator_was_the_limit_of_the_best_windows_the_middle_tells() -> None:
     """The generator sends no more than 1.0: at their best, DUTs of 1.0 and 0.95 would look alike."""
 
-    def seen(rate: float, chance: random.Random) -> list[Paced]:
+    def seen(rate: float, chance: random.Random) -> list[WindowRate]:
         could = [rate * chance.lognormvariate(0, 0.04) for _ in range(40)]
-        return [Paced(min(each, 1.0), 0, 0, unrefused=each > 1.0) for each in could]
+        return [WindowRate(min(each, 1.0), 0, 0, unrefused=each > 1.0) for each in could]
 
     chance = random.Random(31)
     blocks = [(seen(1.0, chance), seen(0.95, chance)) for _ in range(10)]
@@ -182,10 +186,10 @@ def test_a_time_is_at_its_best_where_it_is_short() -> None:
 RIGS, SLOW = 5, 0.925
 
 
-def turned(number: int, a: list[Paced], b: list[Paced]) -> PacedBlock:
+def turned(number: int, a: list[WindowRate], b: list[WindowRate]) -> WindowBlock:
     """A block of a comparison of four subjects and the baseline's second build: rigs change from block to block."""
 
-    def on(rig: int, windows: list[Paced]) -> list[Paced]:
+    def on(rig: int, windows: list[WindowRate]) -> list[WindowRate]:
         pace = SLOW if rig == RIGS - 1 else 1.0
         return [replace(each, value=each.value * pace, rig=rig) for each in windows]
 
@@ -206,7 +210,7 @@ def test_a_rig_that_is_slower_than_the_others_is_no_subjects_doing() -> None:
     assert max(ratios) / min(ratios) < 1.08
 
 
-def _unmarked(one: PacedBlock) -> PacedBlock:
+def _unmarked(one: WindowBlock) -> WindowBlock:
     a, b = ([replace(each, rig=None) for each in side] for side in one)
     return a, b
 
@@ -224,7 +228,7 @@ def test_an_interval_holds_as_often_as_it_says_where_rigs_are_told_apart() -> No
 
 
 def test_rigs_are_told_apart_once_each_carried_both_subjects_often_enough() -> None:
-    one = [Paced(1.0, 0, 0)] * 12
+    one = [WindowRate(1.0, 0, 0)] * 12
     blocks = [turned(number, one, one) for number in range(16)]
     assert separable_rigs(blocks[:14]) == ()
     assert separable_rigs(blocks) == tuple(range(RIGS))

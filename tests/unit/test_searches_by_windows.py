@@ -11,13 +11,13 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
-from pytest_nfvperf.measure.cpu_placement import Patience
+from pytest_nfvperf.measure.cpu_placement import RetryBudget
 from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
 from pytest_nfvperf.model.disturbance.policy import POLICY
-from pytest_nfvperf.model.disturbance.trial import Doubt, TrialResult
+from pytest_nfvperf.model.disturbance.trial import Inconclusive, TrialResult
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WindowState, WitnessWindows
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
@@ -50,14 +50,16 @@ class OnASharedHost(FakeGenerator):
         count = round(spec.duration_s / spec.window_s)
         chance = random.Random(len(self.specs))
         speed = [SHARED if chance.random() < self.shared else FULL for _ in range(count)]
-        ways = len(spec.directions)
-        due = round(spec.load_fps * spec.window_s) * ways
+        number_of_directions = len(spec.directions)
+        due = round(spec.load_fps * spec.window_s) * number_of_directions
         slow = [SHARED in ends for ends in pairwise([FULL, *speed])]
-        taken = [min(due, round(CAPACITY * (SLOW if each else 1) * spec.window_s) * ways) for each in slow]
+        taken = [
+            min(due, round(CAPACITY * (SLOW if each else 1) * spec.window_s) * number_of_directions) for each in slow
+        ]
         missing = [round(frames * self.drops) for frames in taken]
         windows = windows_of(spec.window_s, due, taken, missing, speed)
-        lost = sum(due - frames for frames in taken) // ways, sum(missing) // ways
-        counts = tuple(_counts(way, due * count // ways, *lost) for way in spec.directions)
+        lost = sum(due - frames for frames in taken) // number_of_directions, sum(missing) // number_of_directions
+        counts = tuple(_counts(direction, due * count // number_of_directions, *lost) for direction in spec.directions)
         return replace(super().simulated(spec), counts=counts, invalid=(), windows=windows)
 
 
@@ -76,10 +78,10 @@ def windows_of(window_s: float, due: int, taken: list[int], missing: list[int], 
     return Windows(round(window_s * 1e9), (thread,), (WitnessWindows(1, zeros, tuple(speed)),), FULL)
 
 
-def _counts(way: object, intended: int, refused: int, dropped: int) -> DirectionCounts:
+def _counts(direction: object, intended: int, refused: int, dropped: int) -> DirectionCounts:
     sent = intended - refused
     return DirectionCounts(
-        direction=way,  # type: ignore[arg-type]
+        direction=direction,  # type: ignore[arg-type]
         intended=intended,
         sent=sent,
         refused=refused,
@@ -131,12 +133,12 @@ def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
 def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 5e6, "search")
-    assert trial.result.judgement.doubt is not None
+    assert trial.result.judgement.inconclusive is not None
     assert len(measurer.sink.records) == 4, "three repeats at a load"
     for load_mpps in range(30):
         measurer.measure(0.5, 5e6 + load_mpps * 1e4, "search")
-    assert measurer.patience_s <= 0
-    assert len(measurer.sink.records) == pytest.approx(31 + POLICY.patience_s / (0.5 + measurer.residual_s), abs=3)
+    assert measurer.retry_budget_s <= 0
+    assert len(measurer.sink.records) == pytest.approx(31 + POLICY.retry_budget_s / (0.5 + measurer.residual_s), abs=3)
     why = measurer.disturbed(found_at(4e6))
     assert why.startswith("in 31 of 31 trials, such as trial-")
     assert "the host shares the cores of generator and DUT" in why
@@ -145,18 +147,23 @@ def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least()
 def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 3e6, "search")
-    assert trial.result.judgement.doubt is None
-    assert measurer.patience_s == POLICY.patience_s
+    assert trial.result.judgement.inconclusive is None
+    assert measurer.retry_budget_s == POLICY.retry_budget_s
     assert measurer.disturbed(found_at(2e6)) == ""
 
 
 def test_a_search_that_waited_in_vain_leaves_the_next_one_half_its_patience() -> None:
-    patience = Patience()
+    retry_budget = RetryBudget()
     allowed = []
     for left_s in (-1.0, -1.0, -1.0, 3.0):
-        patience.learn(left_s)
-        allowed.append(patience.allowed_s)
-    assert allowed == [POLICY.patience_s / 2, POLICY.patience_s / 4, POLICY.least_patience_s, POLICY.patience_s]
+        retry_budget.learn(left_s)
+        allowed.append(retry_budget.allowed_s)
+    assert allowed == [
+        POLICY.retry_budget_s / 2,
+        POLICY.retry_budget_s / 4,
+        POLICY.least_retry_budget_s,
+        POLICY.retry_budget_s,
+    ]
 
 
 def test_an_ignored_trial_needs_no_patience() -> None:
@@ -209,7 +216,7 @@ def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
     assert result.judgement.undisturbed is not None
     assert not result.judgement.undisturbed.enough
     assert result.judgement.windows == result.judgement.running
-    assert (result.judgement.counted.loss_ratio, result.judgement.doubt) == (0.0, None)
+    assert (result.judgement.counted.loss_ratio, result.judgement.inconclusive) == (0.0, None)
     data = trial_data(result, wall_s=1.0, encode=None)
     assert (data.running, data.judgement.counted.lost) == (result.judgement.running, 0)
     assert trial_line(data).endswith("in the 95% of it in which all CPUs ran; 75 more in the rest")
@@ -217,7 +224,7 @@ def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
 
 def test_a_load_that_loses_on_slower_cores_is_neither_borne_nor_refuted() -> None:
     result = of_windows("as" * 50, {30: 50})
-    assert (result.judgement.windows, result.judgement.doubt) == (None, Doubt.WHOSE_LOSS)
+    assert (result.judgement.windows, result.judgement.inconclusive) == (None, Inconclusive.WHOSE_LOSS)
 
 
 def test_loss_that_a_goal_allows_on_slower_cores_is_allowed() -> None:
@@ -240,7 +247,7 @@ def test_a_few_lossy_windows_among_few_undisturbed_ones_tell_nothing(states: str
     assert result.judgement.undisturbed.enough
     assert result.judgement.undisturbed.lossy >= min(lossy, 1)
     assert (result.judgement.counted.loss_ratio or 0.0) > 0
-    assert (result.judgement.doubt is not None) is not refutes
+    assert (result.judgement.inconclusive is not None) is not refutes
 
 
 def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say() -> None:
@@ -256,7 +263,7 @@ def test_what_a_tolerant_goal_bears_while_cores_are_shared_refutes_no_strict_one
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(1.0, CAPACITY * SLOW * 1.002, "confirmation of pdr", give_up_loss=PDR.loss_ratio)
     assert 0 < (trial.result.judgement.counted.loss_ratio or 0.0) < PDR.loss_ratio
-    assert trial.result.judgement.doubt is None, "the PDR may well be so high"
+    assert trial.result.judgement.inconclusive is None, "the PDR may well be so high"
     measurer.measure(1.0, CAPACITY * SLOW * 1.01, "search")
     assert "too little was undisturbed" in measurer.disturbed(found_at(CAPACITY * SLOW)), "alone it bears it"
 
@@ -287,8 +294,8 @@ def test_a_trial_that_was_given_up_for_the_hosts_loss_does_not_hold() -> None:
     """The engine does not know which CPUs are far: it may give up for frames that are none of the DUT's."""
     result = measurer_on(OnASharedHost(CAPACITY)).measure(1.0, 5e6, "search").result
     full = replace(result, spec=replace(result.spec, give_up_loss=0.0))
-    assert full.judgement.doubt is None
-    assert replace(full, given_up=True).judgement.doubt is Doubt.GIVEN_UP
+    assert full.judgement.inconclusive is None
+    assert replace(full, given_up=True).judgement.inconclusive is Inconclusive.GIVEN_UP
 
 
 def test_a_short_trial_is_no_confirmation() -> None:
@@ -339,4 +346,4 @@ def test_a_figure_of_cpus_that_were_never_near_is_a_bound_although_its_windows_l
     measurer.trials.append(replace(trial, result=replace(trial.result, placement=placed)))
 
     assert trial.result.judgement.windows is not None
-    assert bool(measurer.apart) is is_bound
+    assert bool(measurer.far_reason) is is_bound

@@ -72,12 +72,12 @@ class OnAStarvedHost(FakeGenerator):
 
     def simulated(self, spec: TrialSpec) -> TrialResult:
         made, length_s = super().simulated(spec), spec.window_s or 0.01
-        count, ways = round(spec.duration_s / length_s), len(spec.directions)
-        due = round(spec.load_fps * length_s) * ways
+        count, number_of_directions = round(spec.duration_s / length_s), len(spec.directions)
+        due = round(spec.load_fps * length_s) * number_of_directions
         speed = [SHARED if self.taken and at % self.taken == 1 else FULL for at in range(count)]
         missing = [due if each == SHARED else int(self.drops) for each in speed]
         first = 10 if spec.window_s is None else 0  # who counts no windows has no idea whose loss it is
-        lost = sum(missing) // ways + first
+        lost = sum(missing) // number_of_directions + first
         counts = tuple(replace(each, received=each.sent - lost) for each in made.counts)
         windows = None if spec.window_s is None else windows_of(length_s, due, [due] * count, missing, speed)
         kept = InvalidReason(Reason.SKIPPED_FRAMES, "other work took the CPU")

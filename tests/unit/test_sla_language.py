@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.sla_file import doubts, load_sla, parse_limit, parse_selector, parse_sla, unknown_labels
+from pytest_nfvperf.config.sla_file import (
+    load_sla,
+    parse_limit,
+    parse_selector,
+    parse_sla,
+    sla_warnings,
+    unknown_labels,
+)
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.metrics import METRICS
 from pytest_nfvperf.model.sla.rules import Limit, Rule
@@ -79,7 +86,7 @@ def test_a_metric_by_its_former_name_works_and_its_author_is_told_the_new_one():
     sla = parse_sla("schema: 1\nrules:\n  - require: {spoiled_ratio: '<= 5 %'}\n", "own.yaml")
     ((metric, limit),) = sla.rules[0].require
     assert (metric, limit.value) == ("disturbed_ratio", 0.05)
-    (line,) = doubts(sla)
+    (line,) = sla_warnings(sla)
     assert line.startswith("own.yaml:3: rules[0].require.spoiled_ratio: ")
     assert "disturbed_ratio" in line
 
@@ -312,10 +319,10 @@ def test_a_limit_that_is_meant_raises_no_doubt(text, factor):
     at = {"at": "100 % of ndr"} if FACTORS[text] != "ndr" else {}
     require = {FACTORS[text]: {"limit": f"{operator} {float(number) * factor:f} {unit}", **at}}
 
-    assert list(doubts(parse_sla(json.dumps({"schema": 1, "rules": [{"require": require}]})))) == []
+    assert list(sla_warnings(parse_sla(json.dumps({"schema": 1, "rules": [{"require": require}]})))) == []
 
 
-DOUBTFUL = {
+SUSPECT = {
     "{ndr: '<= 3 Mpps'}": "fails a DUT for being better: write '>= 3 Mpps'",
     "{latency_p99: {at: 50 % of pdr, limit: '>= 10 us'}}": "fails a DUT for being better",
     "{ndr: '>= 3 Mbps'}": "is 5.86 kpps",
@@ -336,9 +343,9 @@ CERTAIN = (
 )
 
 
-@pytest.mark.parametrize(("require", "why"), DOUBTFUL.items())
+@pytest.mark.parametrize(("require", "why"), SUSPECT.items())
 def test_what_an_author_can_hardly_mean_is_said_with_its_place(require, why):
-    (line,) = doubts(parse_sla(f"schema: 1\nrules:\n  - require: {require}\n", "own.yaml"))
+    (line,) = sla_warnings(parse_sla(f"schema: 1\nrules:\n  - require: {require}\n", "own.yaml"))
 
     assert line.startswith("own.yaml:3: rules[0].require.")
     assert why in line
@@ -346,14 +353,14 @@ def test_what_an_author_can_hardly_mean_is_said_with_its_place(require, why):
 
 @pytest.mark.parametrize("require", CERTAIN)
 def test_what_may_be_meant_raises_no_doubt(require):
-    assert list(doubts(parse_sla(f"schema: 1\nrules:\n  - require: {require}\n"))) == []
+    assert list(sla_warnings(parse_sla(f"schema: 1\nrules:\n  - require: {require}\n"))) == []
 
 
 def test_a_bit_rate_is_doubted_by_the_frame_size_of_its_rule():
     rule = "schema: 1\nrules: [{{where: {{frame_size: {}}}, require: {{ndr: '>= 30 Mbps'}}}}]"
 
-    assert list(doubts(parse_sla(rule.format(64)))) == []
-    assert "is 2.47 kpps" in next(doubts(parse_sla(rule.format(1518))))
+    assert list(sla_warnings(parse_sla(rule.format(64)))) == []
+    assert "is 2.47 kpps" in next(sla_warnings(parse_sla(rule.format(1518))))
 
 
 @given(st.text(max_size=40))

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import pytest_nfvperf
-from pytest_nfvperf.session.slas import shown_place
+from pytest_nfvperf.session.slas import shown_location
 
 INSTALLED = Path(pytest_nfvperf.__file__).parent
 
 
 @pytest.mark.parametrize(
-    ("place", "shown"),
+    ("location", "shown"),
     [
         ("/root/x/suites/cost/sla.yaml:6: rules[0]", "suites/cost/sla.yaml:6: rules[0]"),
         ("suites/cost/sla.yaml:6: rules[0]", "suites/cost/sla.yaml:6: rules[0]"),
@@ -22,5 +22,5 @@ INSTALLED = Path(pytest_nfvperf.__file__).parent
         ("dut.ovs.hw_offload: true", "dut.ovs.hw_offload: true"),
     ],
 )
-def test_a_place_is_named_from_the_rootdir_or_from_the_package(place: str, shown: str) -> None:
-    assert shown_place(place, Path("/root/x")) == shown
+def test_a_place_is_named_from_the_rootdir_or_from_the_package(location: str, shown: str) -> None:
+    assert shown_location(location, Path("/root/x")) == shown

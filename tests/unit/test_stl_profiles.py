@@ -19,7 +19,7 @@ from scapy.utils import wrpcap
 
 from pytest_nfvperf import Traffic
 from pytest_nfvperf.features.trex import profiles, stl_library
-from pytest_nfvperf.features.trex.profiles import NotKeptError, ProfileStream, kept
+from pytest_nfvperf.features.trex.profiles import ProfileError, ProfileStream, converted
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.frame_program import frame_at
 from pytest_nfvperf.model.traffic.mix import TrafficMix
@@ -181,11 +181,11 @@ def built(vm: str = "", more: str = "", packet: str = "") -> ProfileStream:
     packet = packet or 'Ether() / IP(src="16.0.0.1", dst="48.0.0.1") / UDP(sport=1025, dport=12)'
     builder = f"STLPktBuilder(pkt={packet} / ('x' * 30), vm=STLScVmRaw([{vm}]))"
     stream = eval(f"STLStream(packet={builder}, {more})", dict(vars(stl_library.library())))
-    return ProfileStream(**kept(stream, 1))
+    return ProfileStream(**converted(stream, 1))
 
 
-def not_kept(**given: str) -> str:
-    with pytest.raises(NotKeptError) as caught:
+def not_convertible(**given: str) -> str:
+    with pytest.raises(ProfileError) as caught:
         built(**given)
     return str(caught.value)
 
@@ -377,7 +377,7 @@ def test_a_packet_of_a_capture_and_of_bytes(profile: Any, tmp_path: Path):
 
 
 KEPT = "which cannot be kept: a traffic sends all of its streams at a constant rate"
-NOT_KEPT = {
+NOT_CONVERTIBLE = {
     'mode=STLTXSingleBurst(pps=1, total_pkts=9), name="S0"': f"stream 'S0' sends a burst (STLTXSingleBurst), {KEPT}",
     "mode=STLTXMultiBurst(pkts_per_burst=4, count=5)": f"stream 'stream1' sends bursts (STLTXMultiBurst), {KEPT}",
     "self_start=False": f"stream 'stream1' starts after another stream (self_start=False), {KEPT}",
@@ -392,9 +392,9 @@ NOT_KEPT = {
 }
 
 
-@pytest.mark.parametrize("more", NOT_KEPT)
+@pytest.mark.parametrize("more", NOT_CONVERTIBLE)
 def test_what_a_stream_does_and_a_traffic_cannot_is_named(more: str):
-    assert not_kept(more=more) == NOT_KEPT[more]
+    assert not_convertible(more=more) == NOT_CONVERTIBLE[more]
 
 
 @pytest.mark.usefixtures("in_process")
@@ -409,7 +409,7 @@ def test_flow_statistics_are_kept_and_a_disabled_stream_is_left_out(one_stream: 
     assert refusal(one_stream(more="enabled=False")).message == "gives no stream for direction 0"
 
 
-COMMANDS_NOT_KEPT = {
+COMMANDS_NOT_CONVERTIBLE = {
     'STLVmFlowVar("v", size=2), STLVmTrimPktSize("v")': (
         "varies its size with 'v' (STLVmTrimPktSize): give an IMIX instead"
     ),
@@ -449,9 +449,9 @@ COMMANDS_NOT_KEPT = {
 }
 
 
-@pytest.mark.parametrize("vm", COMMANDS_NOT_KEPT)
+@pytest.mark.parametrize("vm", COMMANDS_NOT_CONVERTIBLE)
 def test_commands_that_cannot_be_kept_are_named(vm: str):
-    assert not_kept(vm=vm) == f"stream 'stream1' {COMMANDS_NOT_KEPT[vm]}"
+    assert not_convertible(vm=vm) == f"stream 'stream1' {COMMANDS_NOT_CONVERTIBLE[vm]}"
 
 
 MISTAKES = {

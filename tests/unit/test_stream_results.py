@@ -42,9 +42,9 @@ def pairs(spec: StreamSpec, version: str, name: str) -> list[Sides]:
 
 
 def counted(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts:
-    way = count_direction(spec, pair)
-    assert way is not None
-    return way
+    counts = count_direction(spec, pair)
+    assert counts is not None
+    return counts
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.18"])
@@ -52,13 +52,13 @@ def test_a_whole_run_counts_the_receivers_total_but_for_what_came_after_it(versi
     spec = StreamSpec(streams=2, direction="both")
     both = pairs(spec, version, "bidir")
     ways = [counted(spec, pair) for pair in both]
-    assert [way.direction for way in ways] == ["forward", "reverse"]
-    for way, pair in zip(ways, both, strict=True):
+    assert [counts.direction for counts in ways] == ["forward", "reverse"]
+    for counts, pair in zip(ways, both, strict=True):
         keys = pair.receiver.keys(sender=False)
         total = sum(pair.receiver.totals[key] for key in keys)
         after = sum(part.bytes for key in keys for part in pair.receiver.streams[key] if part.start_s > 0.99)
-        assert way.received_bytes == total - after
-        assert way.retransmits is not None
+        assert counts.received_bytes == total - after
+        assert counts.retransmits is not None
     assert list(time_reasons(spec, ways)) == []
     assert list(account_reasons(both, ways)) == []
 
@@ -66,21 +66,21 @@ def test_a_whole_run_counts_the_receivers_total_but_for_what_came_after_it(versi
 def test_a_part_of_a_run_counts_its_intervals() -> None:
     spec = StreamSpec(streams=2, omit_s=0.3, duration_s=0.5)
     [pair] = pairs(spec, "3.12", "tcp")
-    way = counted(spec, pair)
-    assert way.elapsed_ns == pytest.approx(0.5e9, abs=0.1e9)
+    counts = counted(spec, pair)
+    assert counts.elapsed_ns == pytest.approx(0.5e9, abs=0.1e9)
     key = pair.receiver.keys(sender=False)[0]
     measured = pair.receiver.streams[key][3:7]  # from 0.349 to 0.816 s: the machine was busy
-    assert way.streams[0].received_bytes == sum(part.bytes for part in measured)
-    assert list(account_reasons([pair], [way])) == []
+    assert counts.streams[0].received_bytes == sum(part.bytes for part in measured)
+    assert list(account_reasons([pair], [counts])) == []
 
 
 def test_udp_counts_losses_at_the_receiver() -> None:
     spec = StreamSpec("udp", streams=2)
-    way = counted(spec, pairs(spec, "3.12", "udp")[0])
-    assert way.retransmits is None
-    assert way.datagrams is not None
-    assert way.lost_datagrams is not None
-    assert (way.datagrams - way.lost_datagrams) * 1448 == way.received_bytes
+    counts = counted(spec, pairs(spec, "3.12", "udp")[0])
+    assert counts.retransmits is None
+    assert counts.datagrams is not None
+    assert counts.lost_datagrams is not None
+    assert (counts.datagrams - counts.lost_datagrams) * 1448 == counts.received_bytes
 
 
 def test_too_few_streams_or_too_little_time_is_no_count() -> None:

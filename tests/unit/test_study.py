@@ -23,7 +23,7 @@ from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.session.slas import SlaFailure
 
-SPOILED = StreamRun(
+DISTURBED = StreamRun(
     "stream-0001", StreamResult(StreamSpec(), (), invalid=(InvalidReason(Reason.STRETCHED_TIME, "x"),)), None
 )
 
@@ -255,7 +255,7 @@ def test_time_in_which_the_generator_was_absent_is_taken_off_the_rate():
 def test_what_was_read_before_the_rig_got_worse_is_kept():
     def take(number, block, left):
         if block >= 6:
-            raise InvalidTrialsError([SPOILED])
+            raise InvalidTrialsError([DISTURBED])
         return Reading({"x": 1.0}, "t")
 
     found = read_blocks(2, lambda _: None, take, Schedule(5, 1e9), enough=lambda _: False, elapsed_s=lambda: 0.0)

@@ -17,15 +17,15 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 from pytest_nfvperf.ports.datapath import LinkOutage
 
-WAY = Direction("p0", "p1")
-SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))
+DIRECTION = Direction("p0", "p1")
+SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (DIRECTION,))
 MS = 1_000_000
 
 
 def trial(lost: int, *, saturating: bool = False) -> TrialResult:
     """One million frames offered in a second, so many of them lost."""
     count = DirectionCounts(
-        direction=WAY,
+        direction=DIRECTION,
         intended=1_000_000,
         sent=1_000_000,
         refused=0,
@@ -110,7 +110,7 @@ def test_a_quota_that_explains_too_little_or_harmed_nothing(lost: int, saturatin
 
 
 def test_one_frame_that_the_generator_did_not_read_is_its_own_loss() -> None:
-    changes = {f"{WAY.rx}.far.ring_drops": 1}
+    changes = {f"{DIRECTION.rx}.far.ring_drops": 1}
     assert [one.code for one in reasons_of(trial(1), changes)] == [Reason.TESTER_DROPS]
 
 
@@ -122,13 +122,13 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
 
 @pytest.mark.parametrize("counter", ["socket_drops", "ring_drops", "xdp_drops"])
 def test_frames_that_the_generator_did_not_read_are_its_own_loss(counter: str) -> None:
-    others = {f"{WAY.tx}.far.{counter}": 9}
-    changes = {f"{WAY.rx}.far.{counter}": 7} | others
+    others = {f"{DIRECTION.tx}.far.{counter}": 9}
+    changes = {f"{DIRECTION.rx}.far.{counter}": 7} | others
     (reason,) = reasons_of(trial(8), changes)
     assert reason.code is Reason.TESTER_DROPS
     assert reason.detail == (
-        f"{WAY}: the generator did not read its socket on {WAY.rx} in time ({counter} 7), 8 frames are missing: "
-        "send less, or give the generator CPUs of its own"
+        f"{DIRECTION}: the generator did not read its socket on {DIRECTION.rx} in time ({counter} 7), 8 frames are "
+        "missing: send less, or give the generator CPUs of its own"
     )
     assert reasons_of(trial(0), changes) == (), "they were others' frames"
     assert reasons_of(trial(8), others) == ()

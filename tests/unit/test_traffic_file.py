@@ -124,16 +124,16 @@ def test_a_module_that_scapy_does_not_have():
 def test_frame_sizes_are_the_tests_where_the_file_gives_none():
     given_traffic = read(f"{PACKET}\nvary: [{{field: IP.dst, count: 100, order: random}}]")
 
-    sizes = [given_traffic.in_place_of(Traffic(frame_size=size)).frame_size for size in (64, 128, 1518)]
+    sizes = [given_traffic.replacement_for(Traffic(frame_size=size)).frame_size for size in (64, 128, 1518)]
     assert sizes == [76, 128, 1518]
-    made = given_traffic.in_place_of(Traffic(frame_size=128, bidirectional=False))
+    made = given_traffic.replacement_for(Traffic(frame_size=128, bidirectional=False))
     assert (made.headers_label, made.bidirectional, made.combinations) == ("vlan-tcp", False, 100)
 
 
 def test_an_imix_of_a_test_has_sizes_that_hold_the_headers():
     given_traffic = read(PACKET)
 
-    made = given_traffic.in_place_of(Traffic(frame_size=IMIXES["simple"]))
+    made = given_traffic.replacement_for(Traffic(frame_size=IMIXES["simple"]))
     assert made.frame_size == Imix("simple-from-76", ((76, 7), (594, 4), (1518, 1)))
 
 
@@ -153,22 +153,22 @@ def test_sizes_that_become_the_same_are_added_up():
 def test_sizes_of_the_file_replace_those_of_the_tests(sizes: str, expected: Any):
     given_traffic = read(f"packet: Ether()/IP()/UDP()\n{sizes}")
 
-    assert {given_traffic.in_place_of(Traffic(frame_size=size)).frame_size for size in (64, 1518)} == {expected}
+    assert {given_traffic.replacement_for(Traffic(frame_size=size)).frame_size for size in (64, 1518)} == {expected}
     assert given_traffic.sized
 
 
 def test_what_was_replaced_is_not_replaced_again():
     given_traffic = read(f"{PACKET}\nbidirectional: false")
-    made = given_traffic.in_place_of(Traffic(frame_size=64))
+    made = given_traffic.replacement_for(Traffic(frame_size=64))
 
-    assert given_traffic.in_place_of(made) == made
+    assert given_traffic.replacement_for(made) == made
     assert not made.bidirectional
 
 
 def test_a_tests_own_mix_stays():
     mix = TrafficMix(a=(Traffic(), "50 %"), b=(Traffic(frame_size=128), "50 %"))
 
-    assert read(PACKET).in_place_of(mix) is mix
+    assert read(PACKET).replacement_for(mix) is mix
 
 
 def test_classes_are_a_mix_with_the_tests_sizes_where_they_have_none(tmp_path: Path):
@@ -190,7 +190,7 @@ def test_classes_are_a_mix_with_the_tests_sizes_where_they_have_none(tmp_path: P
         load_traffic(path)
     path.write_text(path.read_text().replace(", sends: forward", ""))
 
-    made = load_traffic(path).in_place_of(Traffic(frame_size=512))
+    made = load_traffic(path).replacement_for(Traffic(frame_size=512))
     assert isinstance(made, TrafficMix)
     assert [(each.name, each.share, each.traffic.mean_frame_size) for each in made.classes] == [
         ("voice", 0.1, 200),
@@ -201,7 +201,7 @@ def test_classes_are_a_mix_with_the_tests_sizes_where_they_have_none(tmp_path: P
 
 def test_a_capture_or_a_profile_is_taken_as_it_is(tmp_path: Path):
     wrpcap(str(tmp_path / "some.pcap"), [Ether() / IP() / UDP(sport=1, dport=2) / (b"x" * 30)])
-    made = load_traffic(tmp_path / "some.pcap").in_place_of(Traffic(frame_size=1518))
+    made = load_traffic(tmp_path / "some.pcap").replacement_for(Traffic(frame_size=1518))
 
     assert (made.headers_label, made.mean_frame_size) == ("some", 76)
 

@@ -48,7 +48,7 @@ class FieldEngine:
         self._others = [one for one in told if one["made"] != "STLVmFlowVar"]
         self._followers = {one.get("next_var") for one in self._variables} - {None}
         self._memory = {one["name"]: before(one) for one in self._variables}
-        self._places = {one["name"]: 0 for one in self._variables}
+        self._positions = {one["name"]: 0 for one in self._variables}
         for one, behind in zip(self._variables, [*self._variables[1:], None], strict=True):
             assert one.get("next_var") is None or (behind and one["next_var"] == behind["name"])
             assert one["name"] not in self._followers or one["split_to_cores"] is False
@@ -73,10 +73,10 @@ class FieldEngine:
         """Whether it is through; then, and only then, what follows it counts."""
         name, step = one["name"], one["step"]
         if "value_list" in one:
-            place = self._places[name]
-            self._memory[name] = one["value_list"][place]
-            self._places[name] = (place + step) % len(one["value_list"])
-            return bool(place < step)
+            position = self._positions[name]
+            self._memory[name] = one["value_list"][position]
+            self._positions[name] = (position + step) % len(one["value_list"])
+            return bool(position < step)
         low, high, now = one["min_value"], one["max_value"], self._memory[name]
         left = now - low if one["op"] == "dec" else high - now
         self._memory[name] = moved(low, high, now, step, down=one["op"] == "dec")

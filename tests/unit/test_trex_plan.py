@@ -29,7 +29,7 @@ PORTS = {
     name: TrexPort(number, GeneratorPort(name, str(number), mac, mtu=9000), speed_bps=100e9)
     for number, (name, mac) in enumerate(zip("ab", MACS, strict=True))
 }
-WAYS = (Direction("a", "b"), Direction("b", "a"))
+DIRECTIONS = (Direction("a", "b"), Direction("b", "a"))
 TRAFFICS = [
     Traffic(),
     Traffic(vlan=7),
@@ -44,7 +44,7 @@ TRAFFICS = [
 @given(st.integers(1, 20_000_000), st.floats(0.01, 100), st.sampled_from(TRAFFICS), st.booleans())
 def test_frames_and_rates_add_up_exactly(load: int, duration: float, traffic: Traffic, latency: bool) -> None:
     frames = intended_frames(load, duration)
-    spec = TrialSpec(traffic, load, duration, WAYS, latency=latency)
+    spec = TrialSpec(traffic, load, duration, DIRECTIONS, latency=latency)
     if frames < 1:
         with pytest.raises(ConfigError, match="makes no frame"):
             streams(spec, PORTS)
@@ -74,7 +74,7 @@ def test_each_class_of_a_mix_has_its_streams() -> None:
         bulk=(Traffic(frame_size=IMIXES["simple"]), "90 %", "forward"),
         back=(Traffic(packet=Ether() / IP() / TCP(), vary=[Vary("IP.dst", 9)], frame_size=96), "90 %", "reverse"),
     )
-    spec = TrialSpec(mix, 10_000, 1.0, WAYS)
+    spec = TrialSpec(mix, 10_000, 1.0, DIRECTIONS)
     sent = spec.streams(10_000)
     made = streams(spec, PORTS)
     assert [(one.sent.name, one.reverse) for one in sent] == [
@@ -92,7 +92,7 @@ def test_each_class_of_a_mix_has_its_streams() -> None:
 
 def test_a_packet_has_a_stream_for_each_size_and_one_of_latency_frames() -> None:
     traffic = Traffic(packet=Ether() / IP() / TCP(), vary=[Vary("TCP.sport", 7, 1024)], frame_size=SIZES)
-    made = streams(TrialSpec(traffic, 1000, 1.0, WAYS[:1]), PORTS)
+    made = streams(TrialSpec(traffic, 1000, 1.0, DIRECTIONS[:1]), PORTS)
     assert [(len(one["frame"]) // 2 + 4, one["latency"]) for one in made] == [
         *((96, False), (570, False), (1518, False)),
         (96, True),
@@ -103,13 +103,14 @@ def test_a_packet_has_a_stream_for_each_size_and_one_of_latency_frames() -> None
 
 
 def test_every_stream_has_a_number_of_its_own() -> None:
-    numbers = [stream["id"] for stream in streams(TrialSpec(TRAFFICS[2], 10_000, 1.0, WAYS), PORTS)]
+    numbers = [stream["id"] for stream in streams(TrialSpec(TRAFFICS[2], 10_000, 1.0, DIRECTIONS), PORTS)]
     assert len(numbers) == len(set(numbers)) == 8  # three sizes and latency, twice
 
 
 def test_the_way_back_has_the_addresses_swapped() -> None:
     there, back = (
-        bytes.fromhex(stream["frame"]) for stream in streams(TrialSpec(Traffic(), 100, 1.0, WAYS, latency=False), PORTS)
+        bytes.fromhex(stream["frame"])
+        for stream in streams(TrialSpec(Traffic(), 100, 1.0, DIRECTIONS, latency=False), PORTS)
     )
     assert (there[:6], there[6:12]) == (back[6:12], back[:6])
     assert (there[26:30], there[30:34]) == (back[30:34], back[26:30])
@@ -117,12 +118,14 @@ def test_the_way_back_has_the_addresses_swapped() -> None:
 
 def test_a_gateways_mac_is_sent_to() -> None:
     routed = {**PORTS, "a": dataclasses.replace(PORTS["a"], gateway_mac="02:00:00:00:99:99")}
-    frame = streams(TrialSpec(Traffic(), 100, 1.0, WAYS[:1], latency=False), routed)[0]["frame"]
+    frame = streams(TrialSpec(Traffic(), 100, 1.0, DIRECTIONS[:1], latency=False), routed)[0]["frame"]
     assert frame.startswith("020000009999")
 
 
 def test_a_tagged_latency_frame_has_room_for_number_and_time() -> None:
-    latency = [stream for stream in streams(TrialSpec(Traffic(vlan=7), 1000, 1.0, WAYS), PORTS) if stream["latency"]]
+    latency = [
+        stream for stream in streams(TrialSpec(Traffic(vlan=7), 1000, 1.0, DIRECTIONS), PORTS) if stream["latency"]
+    ]
     assert {len(stream["frame"]) // 2 for stream in latency} == {46 + 16}
 
 
@@ -157,7 +160,7 @@ def test_a_tagged_latency_frame_has_room_for_number_and_time() -> None:
     ],
 )
 def test_flows_are_field_ranges(flows: int, fields: dict[str, object]) -> None:
-    assert streams(TrialSpec(Traffic(flows=flows), 100_000, 1.0, WAYS), PORTS)[0]["fields"] == fields
+    assert streams(TrialSpec(Traffic(flows=flows), 100_000, 1.0, DIRECTIONS), PORTS)[0]["fields"] == fields
 
 
 def frames_of_flows(made: list[dict[str, Any]], flows: int) -> list[int]:
@@ -191,7 +194,7 @@ def test_no_flow_has_more_than_one_frame_more_than_another(
     load: int, duration: float, flows: int, traffic: Traffic
 ) -> None:
     """Latency frames, a tenth of all, are of every flow: one that is dropped weighs what its share is."""
-    spec = TrialSpec(dataclasses.replace(traffic, flows=flows), load, duration, WAYS)
+    spec = TrialSpec(dataclasses.replace(traffic, flows=flows), load, duration, DIRECTIONS)
     if intended_frames(load, duration) < 1:
         return
     for index in (0, 1):
@@ -203,14 +206,14 @@ def test_no_flow_has_more_than_one_frame_more_than_another(
 
 
 def test_a_drop_flow_for_one_of_a_hundred_weighs_one_percent() -> None:
-    made = streams(TrialSpec(Traffic(flows=100), 10_000, 2.0, WAYS[:1]), PORTS)
+    made = streams(TrialSpec(Traffic(flows=100), 10_000, 2.0, DIRECTIONS[:1]), PORTS)
     assert [(stream["frames"], stream["latency"]) for stream in made] == [(18_000, False), (2000, True)]
     assert set(frames_of_flows(made, 100)) == {200}
 
 
 def test_latency_frames_over_ipv6_keep_number_and_time() -> None:
     """What keeps the checksum of the others is where a latency frame has its number."""
-    made = streams(TrialSpec(Traffic(frame_size=101, flows=7).over_ipv6(), 1000, 1.0, WAYS[:1]), PORTS)
+    made = streams(TrialSpec(Traffic(frame_size=101, flows=7).over_ipv6(), 1000, 1.0, DIRECTIONS[:1]), PORTS)
     assert [len(stream["fields"]["counters"]) for stream in made] == [2, 1]
 
 
@@ -253,7 +256,7 @@ IN_VXLAN6 = Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")
     ids=lambda traffic: traffic.shape_label,
 )
 def test_what_the_server_counts_up_leaves_frames_right(traffic: Traffic) -> None:
-    stream = streams(TrialSpec(traffic, 100_000, 1.0, WAYS, latency=False), PORTS)[1]
+    stream = streams(TrialSpec(traffic, 100_000, 1.0, DIRECTIONS, latency=False), PORTS)[1]
     last = traffic.flows - 1
     sent = [as_sent(stream, number) for number in (0, 1, last // 2, last)]
     assert [rebuilt(data) if traffic.ip_version == 6 else data for data in sent] == sent
@@ -287,18 +290,18 @@ def as_sent(stream: Mapping[str, Any], number: int) -> bytes:
 )
 def test_more_flows_than_it_can_are_a_mistake_of_the_user(traffic: Traffic, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^TRex sends {message}.*: use fewer, or the embedded generator$"):
-        streams(TrialSpec(traffic, 100_000, 1.0, WAYS), PORTS)
+        streams(TrialSpec(traffic, 100_000, 1.0, DIRECTIONS), PORTS)
 
 
 def test_beyond_the_line_rate_is_said_before_the_start() -> None:
     slow = {name: dataclasses.replace(port, speed_bps=10e9, virtual=True) for name, port in PORTS.items()}
     with pytest.raises(ConfigError, match=r"15.0 Mpps on port 'a' fill 10\.08 Gbit/s .* takes a virtual port for"):
-        streams(TrialSpec(Traffic(), 15_000_000, 1.0, WAYS), slow)
+        streams(TrialSpec(Traffic(), 15_000_000, 1.0, DIRECTIONS), slow)
 
 
 def test_the_line_rate_itself_can_be_asked_for() -> None:
     slow = {name: dataclasses.replace(port, speed_bps=10e9) for name, port in PORTS.items()}
-    assert streams(TrialSpec(Traffic(), int(Traffic().line_rate_fps(10e9)), 1.0, WAYS), slow)
+    assert streams(TrialSpec(Traffic(), int(Traffic().line_rate_fps(10e9)), 1.0, DIRECTIONS), slow)
 
 
 def stream(**changes: object) -> dict[str, object]:

@@ -37,11 +37,11 @@ DATA = Path(__file__).parents[1] / "data" / "trex"
 SAMPLE: dict[str, Any] = json.loads((DATA / "stats-sample.json").read_text())["final"]
 """5 kpps each way for 4 s, a fifth of it latency frames; the server sent one frame more, as it does by duration."""
 
-WAYS = (Direction("a", "b"), Direction("b", "a"))
+DIRECTIONS = (Direction("a", "b"), Direction("b", "a"))
 PORTS = {
     name: TrexPort(number, GeneratorPort(name, str(number), "02:00:00:00:00:0a")) for number, name in enumerate("ab")
 }
-SPEC = TrialSpec(Traffic(), 5000, 4.0, WAYS)
+SPEC = TrialSpec(Traffic(), 5000, 4.0, DIRECTIONS)
 PLAN = [
     {
         "sent": direction,
@@ -89,7 +89,7 @@ def test_classes_are_counted_by_their_own_streams() -> None:
     """The plain frames of the recorded trial as one class, its latency frames as another."""
     mix = TrafficMix(plain=(Traffic(), "80 %"), sampled=(Traffic(vlan=7), "20 %"))
     plan = [{**stream, "sent": at} for at, stream in enumerate(PLAN)]
-    spec = TrialSpec(mix, 5000, 4.0, WAYS)
+    spec = TrialSpec(mix, 5000, 4.0, DIRECTIONS)
     told = answer()
     told["streams"][3]["received"] -= 5
     told["ports"]["0"]["ipackets"] -= 5

@@ -28,7 +28,7 @@ def test_frames_refused_while_the_core_was_shared_are_none_of_the_duts() -> None
 
 
 def test_a_disturbance_reaches_into_the_windows_beside_it() -> None:
-    alone, paused, absent = WindowState.ALONE, WindowState.PAUSED, WindowState.ABSENT
+    alone, paused, absent = WindowState.UNDISTURBED, WindowState.PAUSED, WindowState.ABSENT
     assert reaching([alone, alone, paused, alone, alone, absent]) == (alone, paused, paused, paused, absent, absent)
     assert reaching([paused, alone, absent]) == (paused, paused, absent)
     assert reaching([alone, alone]) == (alone, alone)

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.process.journal import base_directory
 from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
 from pytest_nfvperf.config.testbed_file import parse_testbed
-from pytest_nfvperf.model.arguments import expanded, named_place
+from pytest_nfvperf.model.arguments import expand_named_path, expanded
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.session.options import Options
 
@@ -118,7 +118,7 @@ def test_a_name_that_is_too_long_is_told_when_it_is_read(base: Path, text: str) 
 
 
 def test_a_name_with_a_place_stays_one(base: Path) -> None:
-    assert named_place(base, "old=/opt/ovs") == "old=/opt/ovs"
+    assert expand_named_path(base, "old=/opt/ovs") == "old=/opt/ovs"
     assert expanded("a/~") == "a/~"
 
 

@@ -39,21 +39,21 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 
 def test_a_prefix_is_kept_with_version_origin_and_checksum(registry: Registry, tmp_path: Path) -> None:
-    place = prefix(tmp_path / "ovs-3.3.4")
-    version, is_new = add_version(str(place), registry)
+    directory = prefix(tmp_path / "ovs-3.3.4")
+    version, is_new = add_version(str(directory), registry)
     kept = registry.find("ovs-3.3.4")
     assert is_new
     assert kept == version
-    assert (kept.origin, kept.place, kept.version, kept.dpdk_version) == ("prefix", str(place), "3.3.4", "23.11.1")
+    assert (kept.origin, kept.place, kept.version, kept.dpdk_version) == ("prefix", str(directory), "3.3.4", "23.11.1")
     assert len(kept.checksum) == 64
-    assert not add_version(str(place), registry)[1]
+    assert not add_version(str(directory), registry)[1]
 
 
 def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Path) -> None:
-    place = prefix(tmp_path / "mine")
-    add_version(str(place), registry)
+    directory = prefix(tmp_path / "mine")
+    add_version(str(directory), registry)
     registry.remove("mine")
-    assert (place / "sbin/ovs-vswitchd").is_file()
+    assert (directory / "sbin/ovs-vswitchd").is_file()
     assert registry.all() == []
     assert [path.name for path in registry.directory.iterdir()] == ["lock"]
 
@@ -61,9 +61,9 @@ def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Pat
 def test_a_pattern_removes_all_of_its_names_and_no_other(
     registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = prefix(tmp_path / "mine")
+    directory = prefix(tmp_path / "mine")
     for name in ("git:a", "git:b", "mine"):
-        add_version(str(place), registry, name)
+        add_version(str(directory), registry, name)
     assert main(["ovs", "remove", "git:*"]) == 0
     assert [version.name for version in registry.all()] == ["mine"]
     assert main(["ovs", "remove", "git:*"]) == 0, "where nothing is left, nothing is wrong"
@@ -81,12 +81,12 @@ def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", "-x", "a=b", "x" * 65, "installed"])
 def test_what_cannot_be_a_name(registry: Registry, tmp_path: Path, name: str) -> None:
-    place = prefix(tmp_path / "ovs")
+    directory = prefix(tmp_path / "ovs")
     with pytest.raises(ConfigError, match=r"cannot name a version of Open vSwitch: write letters, digits and"):
         registry.find(name)
     if name:
         with pytest.raises(ConfigError, match="cannot name a version"):
-            add_version(str(place), registry, name=name)
+            add_version(str(directory), registry, name=name)
 
 
 def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path) -> None:
@@ -119,14 +119,14 @@ def test_a_failed_add_leaves_nothing(registry: Registry, tmp_path: Path) -> None
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     """Steps: add to a cache on a disk that is full. Verify: one message; no half version."""
-    disk, place = tmp_path / "disk", prefix(tmp_path / "ovs")
+    disk, directory = tmp_path / "disk", prefix(tmp_path / "ovs")
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], check=True)
     try:
         (disk / "filler").write_bytes(b"x" * 16384)
         registry = Registry(disk / "versions")
         with pytest.raises(TestbedError, match=r"'ovs' cannot be kept in .*/disk/versions: No space left on device"):
-            add_version(str(place), registry)
+            add_version(str(directory), registry)
         assert [path.name for path in registry.directory.iterdir()] == ["lock"]
         assert registry.all() == []
     finally:
@@ -141,7 +141,7 @@ def test_a_release_that_the_archive_does_not_have(registry: Registry, tmp_path: 
 
 def test_a_damaged_description_says_which_file_and_what_to_do(registry: Registry, tmp_path: Path) -> None:
     add_version(str(prefix(tmp_path / "ovs")), registry)
-    (registry.place("ovs") / VERSION_FILE).write_text('{"name": "ovs"')
+    (registry.directory_of("ovs") / VERSION_FILE).write_text('{"name": "ovs"')
     with pytest.raises(TestbedError, match=r"ovs/version.json cannot be read .*: remove .*/ovs, and add the version"):
         registry.all()
     registry.remove("ovs")
@@ -182,11 +182,11 @@ def test_a_root_without_vswitchd_says_what_to_unpack(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
-    place = prefix(tmp_path)
+    directory = prefix(tmp_path)
     said = "ovs-vswitchd: error while loading shared libraries: librte_eal.so.21: cannot open shared object file"
-    (place / "sbin/ovs-vswitchd").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 127\n")
+    (directory / "sbin/ovs-vswitchd").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 127\n")
     with pytest.raises(ConfigError, match=r"ovs-vswitchd does not start: the library librte_eal\.so\.21 is missing"):
-        locate(str(place))
+        locate(str(directory))
 
 
 def test_an_installation_that_was_replaced_is_asked_for_its_version_again(tmp_path: Path) -> None:
@@ -325,17 +325,17 @@ def test_a_testbed_file_names_versions() -> None:
 
 
 def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = prefix(tmp_path / "ovs", dpdk="no more")
+    directory = prefix(tmp_path / "ovs", dpdk="no more")
     assert main(["ovs", "list"]) == 0
-    assert main(["ovs", "add", str(place)]) == 0
-    assert main(["ovs", "add", str(place)]) == 0
+    assert main(["ovs", "add", str(directory)]) == 0
+    assert main(["ovs", "add", str(directory)]) == 0
     assert main(["ovs", "list"]) == 0
     assert main(["ovs", "remove", "ovs"]) == 0
     assert main(["ovs", "remove", "ovs"]) == 1
     printed = capsys.readouterr()
     none, added, again, listed, removed = printed.out.splitlines()
     assert none == "no version is kept: add one by `nfvperf ovs add debian:bookworm`"
-    assert added.startswith(f"added ovs: OVS 3.3.4, without DPDK, from prefix, in {place}, sha256 ")
+    assert added.startswith(f"added ovs: OVS 3.3.4, without DPDK, from prefix, in {directory}, sha256 ")
     assert again == f"there already: {listed}"
     assert added == f"added {listed}"
     assert removed == "removed ovs"
@@ -352,7 +352,7 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     assert (old.version, new.version) == ("3.3.0", "3.4.0")
     assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
     assert old.name == old.origin[: len("git:") + 12], "HEAD~1 is no name"
-    assert locate(old.place).vswitchd == registry.place(old.name) / "prefix/sbin/ovs-vswitchd"
+    assert locate(old.place).vswitchd == registry.directory_of(old.name) / "prefix/sbin/ovs-vswitchd"
     assert dict(old.build)["configure"] == "--prefix=/nfvperf-ovs --with-dpdk=shared CC=cc CFLAGS=-O2 -g"
     (workshop,) = (registry.directory.parent / "ovs-builds").iterdir()
     assert (workshop / "tree/boot.log").read_text() == "booted\n"
@@ -444,7 +444,7 @@ def test_workshops_of_trees_that_are_gone_are_removed(
     assert f"removed the workshop {forsaken} of {gone}, which is gone" in capsys.readouterr().out.splitlines()
     forsaken.joinpath("tree/.git").mkdir(parents=True)
     (forsaken / "tree/.git/config").write_text(f'[remote "origin"]\n\turl = {gone}\n')
-    monkeypatch.setattr(reaper, "reap", lambda *, kept_too: reaper.ReapResult((), (), ()))
+    monkeypatch.setattr(reaper, "reap", lambda *, also_kept: reaper.ReapResult((), (), ()))
     assert main(["clean"]) == 0
     assert capsys.readouterr().out == f"removed the workshop {forsaken} of {gone}, which is gone\n"
     assert main(["clean"]) == 0

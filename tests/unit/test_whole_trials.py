@@ -64,7 +64,7 @@ def tap_ports() -> Topology:
 def test_what_looks_like_a_disturbance_is_the_duts_own_work(topology: Topology, at_least: str) -> None:
     reading = read(topology, at_least)
     assert reading.values["forwarding_rate"] == pytest.approx(CAPACITY, rel=0.05)
-    assert reading.paced == {}
+    assert reading.window_rates == {}
 
 
 def test_elsewhere_a_trial_without_undisturbed_windows_has_no_rate_of_its_own() -> None:

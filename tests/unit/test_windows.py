@@ -12,8 +12,8 @@ from pytest_nfvperf.model.disturbance.windows import (
     ASKED_LATEST_NS,
     FULL_SPEED,
     LONGEST_WAIT_NS,
-    Paced,
     ThreadWindows,
+    WindowRate,
     Windows,
     WindowState,
     WitnessWindows,
@@ -57,7 +57,7 @@ def test_a_window_has_a_state_that_was_the_same_at_both_ends() -> None:
     found = windows([1] * 7, witness, speed=speed).states(1.0)
     assert found == (
         WindowState.CHANGED,  # nobody saw its beginning
-        WindowState.ALONE,
+        WindowState.UNDISTURBED,
         WindowState.CHANGED,
         WindowState.GENERATOR_SHARED,
         WindowState.CHANGED,
@@ -69,7 +69,7 @@ def test_a_window_has_a_state_that_was_the_same_at_both_ends() -> None:
 @pytest.mark.parametrize(
     ("speed", "witness", "state"),
     [
-        (ALONE, ALONE, WindowState.ALONE),
+        (ALONE, ALONE, WindowState.UNDISTURBED),
         (SHARED, ALONE, WindowState.GENERATOR_SHARED),
         (ALONE, SHARED, WindowState.DUT_SHARED),
         (SHARED, SHARED, WindowState.BOTH_SHARED),
@@ -88,31 +88,37 @@ def test_undisturbed_windows_have_their_rates() -> None:
 
 def test_each_window_knows_how_slow_the_cores_were() -> None:
     made = replace(windows([10, 20, 30], [100, 100, 150], speed=[100, 120, 120]), full_speed=100)
-    assert made.paced(1.0) == (
-        Paced(pytest.approx(2_000), pytest.approx(0.1), 0, unrefused=True),
-        Paced(pytest.approx(3_000), pytest.approx(0.2), pytest.approx(0.25), unrefused=True),
+    assert made.window_rates(1.0) == (
+        WindowRate(pytest.approx(2_000), pytest.approx(0.1), 0, unrefused=True),
+        WindowRate(pytest.approx(3_000), pytest.approx(0.2), pytest.approx(0.25), unrefused=True),
     )
 
 
 def test_a_window_at_whose_ends_a_cpu_was_gone_has_no_pace() -> None:
     made = windows([10] * 5, absent_ns=[0, 0, 0, 600_000, 0])
-    assert [paced.value for paced in made.paced(1.0)] == pytest.approx([1_000, 1_000])
-    assert [paced.dut_slowed for paced in replace(made, full_speed=0).paced(1.0)] == [0, 0]
+    assert [window.value for window in made.window_rates(1.0)] == pytest.approx([1_000, 1_000])
+    assert [window.dut_slowed for window in replace(made, full_speed=0).window_rates(1.0)] == [0, 0]
 
 
 def test_an_absence_spoils_its_window_and_the_next() -> None:
     found = windows([1] * 5, absent_ns=[0, 0, 600_000, 0, 0]).states(1.0)
-    assert found == (WindowState.CHANGED, WindowState.ALONE, WindowState.ABSENT, WindowState.CHANGED, WindowState.ALONE)
+    assert found == (
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+        WindowState.ABSENT,
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+    )
 
 
 def test_a_witness_that_came_late_says_that_the_duts_cpu_was_taken_away() -> None:
     found = windows([1] * 4, late=[0, 0, 2_000_000, 0]).states(1.0)
-    assert found == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED)
+    assert found == (WindowState.CHANGED, WindowState.UNDISTURBED, WindowState.PAUSED, WindowState.CHANGED)
 
 
 def test_without_a_known_full_speed_nobody_shares() -> None:
     made = replace(windows([1] * 3, [SHARED] * 3), full_speed=0)
-    assert made.states(1.0)[1:] == (WindowState.ALONE, WindowState.ALONE)
+    assert made.states(1.0)[1:] == (WindowState.UNDISTURBED, WindowState.UNDISTURBED)
 
 
 def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
@@ -125,7 +131,7 @@ def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
     assert rate.low <= rate.value <= rate.high
     assert min(made.received_fps(0.1)) == pytest.approx(4_000)
     assert count == 5
-    others = Counter(state for state in made.states(0.1) if state is not WindowState.ALONE)
+    others = Counter(state for state in made.states(0.1) if state is not WindowState.UNDISTURBED)
     assert others == {WindowState.CHANGED: 2, WindowState.GENERATOR_SHARED: 3}
 
 
@@ -172,13 +178,18 @@ def test_a_few_looks_at_a_faster_clock_are_not_the_full_speed() -> None:
 def test_a_window_in_which_the_dut_waited_for_its_cpu_is_a_pause() -> None:
     made = windows([1] * 4)
     waiting = replace(made, witnesses=(replace(made.witnesses[0], waited_ns=(0, 0, LONGEST_WAIT_NS + 1, 0)),))
-    assert waiting.states(1.0) == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED)
+    assert waiting.states(1.0) == (
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+        WindowState.PAUSED,
+        WindowState.CHANGED,
+    )
 
 
 def test_a_window_in_which_the_duts_thread_was_stopped_is_a_pause() -> None:
     made = windows([1] * 4)
     frozen = replace(made, witnesses=(replace(made.witnesses[0], stopped=(0, 0, 1, 0)),))
-    assert frozen.states(1.0) == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED)
+    assert frozen.states(1.0) == (WindowState.CHANGED, WindowState.UNDISTURBED, WindowState.PAUSED, WindowState.CHANGED)
 
 
 def test_a_look_that_was_asked_for_tells_what_is_over_at_the_windows_end() -> None:
@@ -186,11 +197,23 @@ def test_a_look_that_was_asked_for_tells_what_is_over_at_the_windows_end() -> No
     late = replace(made.witnesses[0], asked_late_ns=(0, 0, ASKED_LATEST_NS + 1, 0, 0), asked_speed=(0, 0, ALONE, 0, 0))
     shared = replace(late, asked_late_ns=(0, 0, ASKED_LATEST_NS, 0, 0), asked_speed=(0, 0, SHARED, 0, 0))
     away, slow = (replace(made, witnesses=(seen,)).states(1.0) for seen in (late, shared))
-    assert away == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED, WindowState.ALONE)
-    assert slow == (WindowState.CHANGED, WindowState.ALONE, WindowState.CHANGED, WindowState.CHANGED, WindowState.ALONE)
+    assert away == (
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+        WindowState.PAUSED,
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+    )
+    assert slow == (
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+        WindowState.CHANGED,
+        WindowState.CHANGED,
+        WindowState.UNDISTURBED,
+    )
 
 
 def test_a_look_that_was_asked_for_and_found_nothing_leaves_the_window_undisturbed() -> None:
     made = windows([1] * 3)
     asked = replace(made.witnesses[0], asked_late_ns=(0, ASKED_LATEST_NS, 30_000), asked_speed=(0, ALONE, ALONE))
-    assert replace(made, witnesses=(asked,)).states(1.0)[1:] == (WindowState.ALONE,) * 2
+    assert replace(made, witnesses=(asked,)).states(1.0)[1:] == (WindowState.UNDISTURBED,) * 2

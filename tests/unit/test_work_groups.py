@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.sla.rules import Groups, Limit, Rule, Selected, join_related, other_sides_first
 from pytest_nfvperf.plugin.scheduler import Group, next_group, work_queue
-from pytest_nfvperf.plugin.worker import Place
+from pytest_nfvperf.plugin.worker import GroupInfo
 
 
 def relation(where: dict[str, str], other: dict[str, str]) -> Rule:
@@ -40,7 +40,7 @@ def test_the_other_side_may_be_another_test():
 def test_the_other_side_comes_first_in_whatever_order_the_tests_are(order: list[str]) -> None:
     rule = relation({"bridges": "4"}, {"bridges": "1"})
     tests = [chain("s", rule, bridges=count) for count in order]
-    put = [order[place] for place in other_sides_first(tests)]
+    put = [order[index] for index in other_sides_first(tests)]
 
     assert sorted(put) == sorted(order)
     assert put.index("1") < put.index("4")
@@ -72,13 +72,13 @@ def test_a_baseline_needs_no_other_side():
     assert joined(chain("s", rule, bridges="1"), chain("s", bridges="1", frame_size="64")) == [0, 1]
 
 
-def groups_of(tests: list[str], places: dict[str, Place]) -> list[Group]:
-    return [Group(name, places.get(name), [*left]) for name, left in work_queue(tests, places).items()]
+def groups_of(tests: list[str], group_infos: dict[str, GroupInfo]) -> list[Group]:
+    return [Group(name, group_infos.get(name), [*left]) for name, left in work_queue(tests, group_infos).items()]
 
 
 def waiting(*folders: str) -> list[Group]:
     tests = [f"{folder}{number}" for number, folder in enumerate(folders)]
-    return groups_of(tests, {test: Place(test, test[:-1]) for test in tests})
+    return groups_of(tests, {test: GroupInfo(test, test[:-1]) for test in tests})
 
 
 def taken(waits: list[Group], folder: str, *others: str) -> list[str] | None:
@@ -101,15 +101,19 @@ def test_a_worker_stays_in_its_folder_then_takes_one_of_nobodys_then_shares_the_
 
 
 def test_what_measures_nothing_goes_first_and_what_was_lost_before_the_rest():
-    groups = groups_of(["m1", "plain", "m2"], {"m1": Place("m1", "s"), "m2": Place("m2", "s")})
+    groups = groups_of(["m1", "plain", "m2"], {"m1": GroupInfo("m1", "s"), "m2": GroupInfo("m2", "s")})
     assert [group.tests for group in groups] == [["plain"], ["m1"], ["m2"]]
-    waits = [*groups[1:], Group("gone", Place("gone", "t"), ["m9"], again=True)]
+    waits = [*groups[1:], Group("gone", GroupInfo("gone", "t"), ["m9"], again=True)]
     assert [taken(waits, "s") for _ in range(4)] == [["m9"], ["m1"], ["m2"], None]
 
 
 def test_functional_groups_go_after_what_measures_nothing_and_before_what_measures():
-    places = {"m1": Place("m1", "s"), "f1": Place("f1", "s", "", True), "f2": Place("f1", "s", "", True)}
-    waits = groups_of(["m1", "f1", "plain", "f2"], places)
+    group_infos = {
+        "m1": GroupInfo("m1", "s"),
+        "f1": GroupInfo("f1", "s", "", True),
+        "f2": GroupInfo("f1", "s", "", True),
+    }
+    waits = groups_of(["m1", "f1", "plain", "f2"], group_infos)
     assert [group.measures for group in waits] == [False, False, True]
     assert not all(group.measures for group in waits)
     assert [taken(waits, "s") for _ in range(2)] == [["plain"], ["f1", "f2"]]

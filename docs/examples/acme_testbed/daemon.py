@@ -13,11 +13,11 @@ class Daemon:
     """A process, and a thread that tells at once what becomes of it.
 
     Args:
-        tell: called with True when it begins to run or is continued, with False when it has ended or is stopped.
+        notify: called with True when it begins to run or is continued, with False when it has ended or is stopped.
     """
 
-    def __init__(self, tell: Callable[[bool], None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[bool], None]) -> None:
+        self._notify = notify
         self._process: subprocess.Popen[bytes] | None = None
         self._watch: threading.Thread | None = None
 
@@ -33,18 +33,18 @@ class Daemon:
         self._process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
         self._watch = threading.Thread(target=self._follow, args=(self._process,), daemon=True)
         self._watch.start()
-        self._tell(True)
+        self._notify(True)
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
         while True:
             seen = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOWAIT)
             if seen is None or seen.si_code in {os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED}:
                 self._process = None
-                self._tell(False)
+                self._notify(False)
                 process.communicate()  # takes its status, and closes the pipe
                 return
             os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)  # takes the event
-            self._tell(seen.si_code == os.CLD_CONTINUED)
+            self._notify(seen.si_code == os.CLD_CONTINUED)
 
     def close(self) -> None:
         """End it. Can be called twice."""

@@ -30,9 +30,9 @@ class AcmeSpeaker(extend.BgpSpeaker):
         self._role = role
         self._session = session
         self._learned = learned
-        self._daemon = Daemon(self._tell)
+        self._daemon = Daemon(self._notify)
 
-    def _tell(self, runs: bool) -> None:
+    def _notify(self, runs: bool) -> None:
         """The process runs, or not any more: so does the session."""
         if runs:
             self._session.clear(self._role)

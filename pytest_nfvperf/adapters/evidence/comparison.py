@@ -24,7 +24,7 @@ from pytest_nfvperf.model.evidence.comparison import (
     unlike,
     words,
 )
-from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.compare import (
@@ -71,12 +71,12 @@ def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | N
         comparing=comparing,
         tests=tuple(tests),
         left_out=tuple(
-            {"test": test.node_id, "result": str(test.fate), "reason": test.reason}
+            {"test": test.node_id, "result": str(test.result), "reason": test.reason}
             for test in conclusion.tests
             if test.node_id not in made
         ),
         duts=tuple(duts.items()),
-        result=str(conclusion.fate),
+        result=str(conclusion.result),
         exit_status=conclusion.exit_status,
         differences=side_differences(comparing, tuple(duts.items())),
     )
@@ -118,9 +118,9 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
     compared_tests = {test.test for test in tests}
     measured = dict.fromkeys(test.node_id for run in (first, second) for test in run.tests.values() if test.outcomes)
     decided = set(words(test.data for test in tests))
-    fate = RunFate.INCONCLUSIVE if "cannot tell" in decided else RunFate.PASSED
+    result = RunResult.INCONCLUSIVE if "cannot tell" in decided else RunResult.PASSED
     if "slower" in decided:
-        fate = RunFate.FAILED
+        result = RunResult.FAILED
     return ComparedRun(
         run=" ".join(names),
         comparing=ComparisonSettings((Side(names[0], str(first.path)), Side(names[1], str(second.path))), margin),
@@ -131,8 +131,8 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
             if name not in compared_tests
         ),
         duts=tuple((run.run_id, run.run.dut) for run in (first, second) if run.run is not None and run.run.dut),
-        result=str(fate),
-        exit_status=fate.exit_status,
+        result=str(result),
+        exit_status=result.exit_status,
         differences=tuple(
             (name, ((names[0], _text(one.get(name))), (names[1], _text(other.get(name)))))
             for name in sorted({*one, *other})

@@ -193,8 +193,8 @@ def _loss(old: Json) -> TrialLoss:
 
 def _samples(old: Json) -> Json:
     least, most = old.get("at_least", ""), old.get("at_most", "")
-    kept = {name: value for name, value in old.items() if name not in {"at_least", "at_most"}}
-    return {**kept, "bound": str(Bound.of(low=bool(most), high=bool(least))), "why": least or most}
+    others = {name: value for name, value in old.items() if name not in {"at_least", "at_most"}}
+    return {**others, "bound": str(Bound.of(low=bool(most), high=bool(least))), "why": least or most}
 
 
 def _delivery(old: Json) -> Figure:

@@ -297,9 +297,9 @@ def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> T
 def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
     """Merge a test over one run's files. A dead worker's record is replaced once another worker repeated the test."""
     ended = [test for test in tried if test.end is not None or not test.node_id]
-    kept = ended or [max(tried, key=lambda test: test.began_ns)]
-    settled, *others = kept
-    settled.lost_in = tuple(test.file for test in tried if all(test is not one for one in kept))
+    attempts = ended or [max(tried, key=lambda test: test.began_ns)]
+    settled, *others = attempts
+    settled.lost_in = tuple(test.file for test in tried if all(test is not one for one in attempts))
     for other in others:
         for one in fields(TestEvidence):
             if isinstance(records := getattr(settled, one.name), dict):
@@ -480,7 +480,7 @@ def conclude(run: RunEvidence) -> RunConclusion:
         why = f"not begun: the time limit of {format_seconds(limit_s)} was used up"
     never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
     judged = {verdict.rule for test in run.tests.values() for verdict in test.verdicts.values()}
-    awaited = {place: where for one in run.runs.values() for place, where in one.awaited.items() if place not in judged}
+    awaited = {rule: where for one in run.runs.values() for rule, where in one.awaited.items() if rule not in judged}
     facts = RunFacts(
         (*tests, *never),
         None if ended is None else ended.exit_status,
@@ -490,7 +490,7 @@ def conclude(run: RunEvidence) -> RunConclusion:
         compared=counted(run.comparisons.values()) if data is not None and data.compare is not None else None,
         rig="" if rig is None else str(rig.grade),
         out_of_time=limit_s is not None,
-        unjudged=() if run.resumed else tuple(f"{place} {where}" for place, where in awaited.items()),
+        unjudged=() if run.resumed else tuple(f"{rule} {where}" for rule, where in awaited.items()),
     )
     return conclude_run(facts)
 

@@ -97,7 +97,7 @@ def check_directions(
 
     ``to_many``: they may, and all their receivers count the same frames.
     """
-    taken: set[str] = set()
+    in_use: set[str] = set()
     for direction in directions:
         for end in (direction.tx, direction.rx):
             port = attached.get(end)
@@ -105,9 +105,9 @@ def check_directions(
                 raise ConfigError(f"direction {direction} uses {end!r}, which is not attached{_known(attached)}")
             if port.role is not PortRole.ENDPOINT:
                 raise ConfigError(f"direction {direction} uses {end!r}, which is a {port.role}, not an endpoint")
-        if direction.tx in taken and not to_many:
+        if direction.tx in in_use and not to_many:
             raise ConfigError(f"two directions send on port {direction.tx!r}; give each direction a port of its own")
-        taken.add(direction.tx)
+        in_use.add(direction.tx)
 
 
 def check_traffic(attached: Mapping[str, GeneratorPort], traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
@@ -125,7 +125,7 @@ def check_traffic(attached: Mapping[str, GeneratorPort], traffic: AnyTraffic, di
 def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Sequence[Direction]) -> None:
     for direction in directions:
         for end in (direction.tx, direction.rx):
-            fits = attached[end].mtu + traffic.beside_mtu
+            fits = attached[end].mtu + traffic.bytes_beyond_mtu
             if traffic.largest_frame_size > fits:
                 raise ConfigError(
                     f"frames of {traffic.largest_frame_size} bytes do not fit port {end!r}, whose MTU of "

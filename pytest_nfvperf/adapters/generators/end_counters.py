@@ -120,8 +120,8 @@ def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:
 
 def free_port(namespace: str, ports: Iterable[int]) -> int | None:
     """The first of these ports that nobody listens on in a namespace."""
-    taken = inside_netns(namespace, listening_ports)
-    return next((port for port in ports if port not in taken), None)
+    in_use = inside_netns(namespace, listening_ports)
+    return next((port for port in ports if port not in in_use), None)
 
 
 def listens(pid: int, port: int) -> bool:

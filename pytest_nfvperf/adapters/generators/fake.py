@@ -18,10 +18,10 @@ from pytest_nfvperf.model.measure.ledger import spread
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
+    StreamDirection,
     StreamDirectionCounts,
     StreamResult,
     StreamSpec,
-    Way,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
@@ -296,7 +296,7 @@ class FakeStreams(StreamEngine):
         )
         return StreamResult(
             spec=spec,
-            directions=tuple(self._way(spec, way) for way in spec.directions),
+            directions=tuple(self._direction_counts(spec, direction) for direction in spec.directions),
             client_cpu=client_cpu,
             server_cpu=server_cpu,
             invalid=(reason,) if invalid else (),
@@ -305,7 +305,7 @@ class FakeStreams(StreamEngine):
     def close(self) -> None:
         self.closed = True
 
-    def _way(self, spec: StreamSpec, way: Way) -> StreamDirectionCounts:
+    def _direction_counts(self, spec: StreamSpec, direction: StreamDirection) -> StreamDirectionCounts:
         share = self.capacity_bps / len(spec.directions) / spec.streams
         requested = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
         sent_bps = requested if spec.protocol == "udp" else share
@@ -316,4 +316,4 @@ class FakeStreams(StreamEngine):
             size = spec.buffer_bytes or 1448
             stream = StreamCounts(received, sent, datagrams=sent // size, lost_datagrams=(sent - received) // size)
         elapsed_ns = round(spec.duration_s * 1e9)
-        return StreamDirectionCounts(way, elapsed_ns, (stream,) * spec.streams, elapsed_ns)
+        return StreamDirectionCounts(direction, elapsed_ns, (stream,) * spec.streams, elapsed_ns)

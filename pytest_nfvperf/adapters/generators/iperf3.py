@@ -31,11 +31,11 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
+    StreamDirection,
     StreamDirectionCounts,
     StreamEvidence,
     StreamResult,
     StreamSpec,
-    Way,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
 from pytest_nfvperf.ports.generator import StreamEnd, StreamEngine
@@ -52,7 +52,7 @@ _MAY_FALL = {"Tcp.CurrEstab", "Tcp.MaxConn", "iowait", "idle"}
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    direction: Way
+    direction: StreamDirection
     sender: Report
     receiver: Report
 

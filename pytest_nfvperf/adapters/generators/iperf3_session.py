@@ -30,7 +30,7 @@ _LISTEN_DEADLINE_S = 15.0
 _END_DEADLINE_S = 3.0
 _LEFT_ALONE_S = 0.3
 _TERM_DEADLINE_S = 1.0
-_TAKEN = "Address already in use"
+_IN_USE = "Address already in use"
 
 
 def interval_s(spec: StreamSpec) -> float:
@@ -285,7 +285,7 @@ class Iperf3Session:
             if process.running():
                 return
             ended = self._ended("server", process.popen.returncode, None)
-            if _TAKEN not in (ended.error or ""):
+            if _IN_USE not in (ended.error or ""):
                 where = f"{server.address} in namespace {server.namespace}"
                 raise GeneratorError(
                     f"the iperf3 server did not come to listen on {where}: {ended.error}",
@@ -304,8 +304,8 @@ class Iperf3Session:
         """Wait for the client's end (at most ``deadline_s``), then for the server's; end those that do not end."""
         client = self._finish("client", deadline_s)
         # a server whose client failed may never have heard of it
-        patience_s = _END_DEADLINE_S if client.error is None else _LEFT_ALONE_S
-        return client, self._finish("server", patience_s)
+        wait_s = _END_DEADLINE_S if client.error is None else _LEFT_ALONE_S
+        return client, self._finish("server", wait_s)
 
     def stop(self) -> None:
         for role, process in self._processes.items():

@@ -433,7 +433,7 @@ _LISTEN_DEADLINE_S = 15.0
 _MARGIN_S = 8.0
 """It warms up for some tenths of a second, and writes its log at the end."""
 _NAMES = ("txTime", "rxTime")
-_KEPT_DIGITS = 3
+_HISTOGRAM_DIGITS = 3
 
 
 class SockperfEngine:
@@ -505,7 +505,7 @@ def read_log(path: Path) -> tuple[Histogram, int, int]:
     counts = Counter(answered)
     exact = Histogram(tuple(sorted(counts.items())), min(counts, default=0), max(counts, default=0), _EXACT_DIGITS)
     sent = [tx for tx, _ in messages]
-    return coarse_histogram(exact, _KEPT_DIGITS), len(messages) - len(answered), max(sent) - min(sent)
+    return coarse_histogram(exact, _HISTOGRAM_DIGITS), len(messages) - len(answered), max(sent) - min(sent)
 
 
 def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -101,8 +101,8 @@ def complete_testbed(testbed: Testbed) -> Testbed:
 
 
 def _complete(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
-    taken = {*given.housekeeping, *given.pmd, *given.generator, *given.vnf}
-    free = [core.number for core in _first_of_each_core(read_cpus()) if core.number not in taken]
+    in_use = {*given.housekeeping, *given.pmd, *given.generator, *given.vnf}
+    free = [core.number for core in _first_of_each_core(read_cpus()) if core.number not in in_use]
     housekeeping = given.housekeeping or tuple(free[:1]) or given.generator
     free = [cpu for cpu in free if cpu not in housekeeping]
     pmd = given.pmd or (tuple(free[:1]) if own_pmds else ())
@@ -111,7 +111,7 @@ def _complete(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
     for owner, cpus in (("housekeeping", housekeeping), ("pmd", pmd or (0,)), ("generator", generator)):
         if not cpus or (owner == "pmd" and own_pmds and not pmd):
             raise TestbedError(
-                f"no CPU is left for cpus.{owner}: {sorted(taken)} are taken; give it some, or others less"
+                f"no CPU is left for cpus.{owner}: {sorted(in_use)} are taken; give it some, or others less"
             )
     return CpuPlan(housekeeping, pmd, generator, given.vnf)
 
@@ -142,7 +142,7 @@ def discover_testbed() -> Testbed:
     )
 
 
-def read_cpu_places(sysfs: Path = SYSFS_CPUS) -> dict[int, Cpu]:
+def read_cpu_topology(sysfs: Path = SYSFS_CPUS) -> dict[int, Cpu]:
     """CPUs that this process may use, and isolated ones, by number."""
     return {cpu.number: cpu for cpu in read_cpus({*os.sched_getaffinity(0), *isolated_cpus(sysfs)}, sysfs)}
 

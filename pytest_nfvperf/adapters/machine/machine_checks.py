@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.host.cpus import (
     discover_testbed,
     isolated_cpus,
     plan_cpus,
-    read_cpu_places,
+    read_cpu_topology,
     read_cpus,
 )
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
@@ -496,7 +496,7 @@ class _DistanceCheck:
 
     def __init__(self, testbed: Testbed, bands: Bands | None, stack: ExitStack) -> None:
         self._cpus, self._bands, self._stack = testbed.cpus, bands, stack
-        self._places = read_cpu_places()
+        self._places = read_cpu_topology()
         program = build.find()
         self._journal = stack.enter_context(closing(open_journal()))
         self._polling = {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
@@ -521,15 +521,15 @@ class _DistanceCheck:
     def _choices(self, measured: Sequence[CpuPair]) -> list[Choice]:
         """PMDs choose first: they may take a VNF's CPU."""
         pmds, vnfs = ([pair for pair in measured if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
-        if not any(pair.apart for pair in measured):
+        if not any(pair.is_far for pair in measured):
             return []
         free = self._free_cpus()
         choices = closer_cpus(
-            [pair for pair in pmds if pair.apart], [*free, *(pair for pair in vnfs if not pair.apart)]
+            [pair for pair in pmds if pair.is_far], [*free, *(pair for pair in vnfs if not pair.is_far)]
         )
         given = {better.other for _, better in choices if better is not None}
         left = [pair for pair in free if pair.other not in given]
-        return [*choices, *closer_cpus([pair for pair in vnfs if pair.apart], left)]
+        return [*choices, *closer_cpus([pair for pair in vnfs if pair.is_far], left)]
 
     def _free_cpus(self) -> tuple[CpuPair, ...]:
         """Measure CPUs without an owner, if they can be locked and a thread can run there."""

@@ -55,17 +55,17 @@ _KILL_DEADLINE_S = 60.0
 class ReapResult:
     """The result of a reap.
 
-    ``failed``: what could not be removed, and why. ``kept``: live runs, and directories kept on purpose.
+    ``failed``: what could not be removed, and why. ``left_alone``: live runs, and directories kept on purpose.
     """
 
     removed: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
-    kept: tuple[str, ...]
+    left_alone: tuple[str, ...]
 
     def __str__(self) -> str:
         lines = [f"removed {what}" for what in self.removed]
         lines += [f"could not remove {what}: {why}" for what, why in self.failed]
-        lines += [f"left alone: {run}" for run in self.kept]
+        lines += [f"left alone: {run}" for run in self.left_alone]
         return "\n".join(lines) or "nothing to clean"
 
 
@@ -74,27 +74,27 @@ def open_journal(base: Path | None = None, *, keep: bool = False) -> Journal:
     return Journal.create(remove_entries, base, keep=keep)
 
 
-def reap(base: Path | None = None, *, kept_too: bool = False) -> ReapResult:
+def reap(base: Path | None = None, *, also_kept: bool = False) -> ReapResult:
     """Remove what dead runs left under ``base``; safe while other runs are live.
 
-    ``kept_too``: also the directories of runs that ``--nfv-keep`` kept; their processes and namespaces go in any case.
+    ``also_kept``: also the directories of runs that ``--nfv-keep`` kept; their processes and namespaces go in any case.
     """
     base = base_directory(base)
     removed: list[str] = []
     failed: list[tuple[str, str]] = []
-    kept: list[str] = []
+    left_alone: list[str] = []
     if not base.is_dir():
         return ReapResult((), (), ())
     with (base / "reap.lock").open("a", encoding="ascii") as lock:
         # One reap at a time: two would report each other's removals as failures.
         fcntl.flock(lock, fcntl.LOCK_EX)
         for directory in sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink()):
-            if _is_dead(directory, removed, kept):
-                _reap_dead(directory, removed, failed, kept if not kept_too else None)
-    return ReapResult(tuple(removed), tuple(failed), tuple(kept))
+            if _is_dead(directory, removed, left_alone):
+                _reap_dead(directory, removed, failed, left_alone if not also_kept else None)
+    return ReapResult(tuple(removed), tuple(failed), tuple(left_alone))
 
 
-def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
+def _is_dead(directory: Path, removed: list[str], left_alone: list[str]) -> bool:
     """True for a dead run's directory. Removes unfinished directories whose makers are dead."""
     if directory.name.startswith(NEW_PREFIX):
         *_, pid, start = directory.name.split("-")
@@ -105,17 +105,19 @@ def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
         return False
     owner = read_owner(directory)
     if owner is None:
-        kept.append(f"{directory} (no readable owner.json: not ours)")
+        left_alone.append(f"{directory} (no readable owner.json: not ours)")
         return False
     if owner.alive(directory):
-        kept.append(f"run {directory.name} of pid {owner.process.pid} ({owner.command})")
+        left_alone.append(f"run {directory.name} of pid {owner.process.pid} ({owner.command})")
         return False
     return True
 
 
-def _reap_dead(directory: Path, removed: list[str], failed: list[tuple[str, str]], kept: list[str] | None) -> None:
-    """Remove a dead run's things, then its directory, unless it was kept on purpose and ``kept`` is a list."""
-    keep = kept is not None and (directory / KEPT_FILE).exists()
+def _reap_dead(
+    directory: Path, removed: list[str], failed: list[tuple[str, str]], left_alone: list[str] | None
+) -> None:
+    """Remove a dead run's things, then its directory, unless it was kept on purpose and ``left_alone`` is a list."""
+    keep = left_alone is not None and (directory / KEPT_FILE).exists()
     owner = read_owner(directory)
     # After a reboot pids and namespaces of the journal mean other things: only files can be left.
     same_boot = owner is not None and owner.boot == boot_id()
@@ -135,8 +137,8 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[tuple[str, str]
             if what not in left:
                 _attempt(what, partial(remove_name, path.name), removed, problems)
     failed.extend(problems)
-    if keep and kept is not None:
-        kept.append(f"{directory} (kept on purpose)")
+    if keep and left_alone is not None:
+        left_alone.append(f"{directory} (kept on purpose)")
     elif not problems:
         shutil.rmtree(directory, ignore_errors=True)
         removed.append(f"run directory {directory}")

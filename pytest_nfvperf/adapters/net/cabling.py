@@ -67,31 +67,31 @@ def namespace_plans(topology: Topology, prefix: str) -> dict[str, NamespacePlan]
 
 
 def nic_pair(nic: Nic, home: Path, namespace: Path, offloads: Offloads) -> VethPair:
-    far = End(nic.name, namespace, nic.mac, nic.addresses, offloads)
-    return VethPair(End(nic.port, home), far, nic.mtu, nic.queues)
+    peer = End(nic.name, namespace, nic.mac, nic.addresses, offloads)
+    return VethPair(End(nic.port, home), peer, nic.mtu, nic.queues)
 
 
 def link_pair(link: VethLink, home: Path) -> VethPair:
-    near, far = (End(name, home, offloads=link.offloads) for name in (link.port_a, link.port_b))
-    return VethPair(near, far, link.mtu)
+    local, peer = (End(name, home, offloads=link.offloads) for name in (link.port_a, link.port_b))
+    return VethPair(local, peer, link.mtu)
 
 
-def packet_device(port: Port, far: str) -> str:
+def packet_device(port: Port, peer: str) -> str:
     """The DPDK device for the generator on a kernel interface."""
     room = f",framecnt={MONITOR_RING}" if port.role is PortRole.MONITOR else ""
-    return f"net_af_packet,iface={far}{room}"
+    return f"net_af_packet,iface={peer}{room}"
 
 
 def interface_of(device: str) -> str:
     return device.partition("iface=")[2].partition(",")[0]
 
 
-def generator_pair(port: Port, home: Path, far: str) -> tuple[VethPair, str]:
+def generator_pair(port: Port, home: Path, peer: str) -> tuple[VethPair, str]:
     """A veth pair for a generator's port, and the DPDK device for the generator on its far end."""
     if len(port.name.encode()) > LONGEST_KERNEL_NAME:
         raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
-    pair = VethPair(End(port.name, home), End(far, OWN_NAMESPACE, mac=port.mac), port.mtu, port.queues)
-    return pair, packet_device(port, far)
+    pair = VethPair(End(port.name, home), End(peer, OWN_NAMESPACE, mac=port.mac), port.mtu, port.queues)
+    return pair, packet_device(port, peer)
 
 
 # Firewall rules: with veth between bridges no iptables rule may be active (S2), because each veth end is a device whose
@@ -124,8 +124,8 @@ def _active_here() -> list[str]:
                     name, table = chain.get_attr("NFTA_CHAIN_NAME"), chain.get_attr("NFTA_CHAIN_TABLE")
                     active.append(f"nftables chain {name} of table {table} is on a hook")
             for rule in kernel.get_rules():
-                place = f"chain {rule.get_attr('NFTA_RULE_CHAIN')} of table {rule.get_attr('NFTA_RULE_TABLE')}"
-                active.append(f"nftables rule {rule.get_attr('NFTA_RULE_HANDLE')} in {place}")
+                where = f"chain {rule.get_attr('NFTA_RULE_CHAIN')} of table {rule.get_attr('NFTA_RULE_TABLE')}"
+                active.append(f"nftables rule {rule.get_attr('NFTA_RULE_HANDLE')} in {where}")
     except NetlinkError as error:
         if error.code not in _WITHOUT_NFTABLES:  # a kernel without nf_tables has no rule of it
             raise
@@ -149,7 +149,7 @@ class Cabling:
         self._index = _INDICES * (self.group & 0x3FF) + _INDICES
         self._namespaces: dict[str, LiveNamespace] = {}
         self._ours: list[Entry] = []  # interfaces in our own namespace
-        self._near: list[Entry] = []  # in home, if that is not ours to remove
+        self._local: list[Entry] = []  # in home, if that is not ours to remove
         self._pairs: list[VethPair] = []
         self._links: dict[str, LinkState] = {}
 
@@ -171,17 +171,17 @@ class Cabling:
     def join(self, pairs: Sequence[VethPair], routes: Routes | None = None) -> None:
         try:
             if self._home.journaled:  # in a namespace that stays, a killed run's pairs would stay
-                names = [pair.near.name for pair in pairs]
-                self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
+                names = [pair.local.name for pair in pairs]
+                self._local += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
             in_own_thread(partial(self._make, pairs))
             self._pairs += pairs
             ends = []
             for pair in pairs:
-                near = pair.near
-                ends.append(pair.far)
-                # A near end is up from the start, which is enough unless it has addresses or offloads.
-                if self._home.journaled or near.addresses or near.offloads != AS_IT_IS:
-                    ends.append(near)
+                local = pair.local
+                ends.append(pair.peer)
+                # A local end is up from the start, which is enough unless it has addresses or offloads.
+                if self._home.journaled or local.addresses or local.offloads != AS_IT_IS:
+                    ends.append(local)
             configure(ends, routes)
         except OSError as error:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
@@ -218,11 +218,11 @@ class Cabling:
         # number equals its peer's for one without a peer (dev_get_iflink), and then lets it wait up to a second before
         # it sends (linkwatch_urgent_event). So we number them, but not in our own namespace.
         indices = None
-        if pair.far.namespace != OWN_NAMESPACE:
+        if pair.peer.namespace != OWN_NAMESPACE:
             self._index += 2
             indices = self._index, self._index + 1
-        near, far = ((end.name, handle(end.namespace), end.mac) for end in (pair.near, pair.far))
-        return rtnetlink.veth(near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=indices)
+        local, peer = ((end.name, handle(end.namespace), end.mac) for end in (pair.local, pair.peer))
+        return rtnetlink.veth(local, peer, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=indices)
 
     def check(self) -> None:
         """TestbedError names a missing namespace or interface, or an interface without link or with another MTU."""
@@ -251,10 +251,10 @@ class Cabling:
                 )
 
     def _ends(self) -> list[End]:
-        return [end for pair in self._pairs for end in (pair.near, pair.far)]
+        return [end for pair in self._pairs for end in (pair.local, pair.peer)]
 
     def not_running(self) -> list[str]:
-        """Near and far ends on which the kernel still drops sent frames: it notices a link a little later."""
+        """Local and peer ends on which the kernel still drops sent frames: it notices a link a little later."""
         return not_running(self._ends())
 
     def wait_running(self, topology: str, deadline_s: float) -> None:
@@ -298,9 +298,9 @@ class Cabling:
                 self._delete_ours()
         self._links.clear()
         self._pairs.clear()
-        self._journal.forget_all([*self._ours, *self._near])
+        self._journal.forget_all([*self._ours, *self._local])
         self._ours.clear()
-        self._near.clear()
+        self._local.clear()
         LiveNamespace.close_all(self._journal, list(self._namespaces.values()))
         self._namespaces.clear()
 
@@ -333,10 +333,10 @@ def _send_unless_gone(requests: Sequence[Request]) -> None:
 
 
 def _collision(pair: VethPair) -> str:
-    for end in (pair.near, pair.far):
+    for end in (pair.local, pair.peer):
         if inside(end.namespace, partial(interface_exists, end.name)):
             return (
                 f"cannot make interface {end.name!r}: there is one of this name in {end.namespace.name}, "
                 "which is left alone; use another name"
             )
-    return f"cannot make the veth pair {pair.near.name} - {pair.far.name}: one of the names is in use"
+    return f"cannot make the veth pair {pair.local.name} - {pair.peer.name}: one of the names is in use"

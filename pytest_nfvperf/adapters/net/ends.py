@@ -214,10 +214,10 @@ class MovedInterface:
 
 @dataclass(frozen=True, slots=True)
 class VethPair:
-    """A veth pair; ``near`` is in the datapath's namespace. ``mtu``: without Ethernet header and FCS, of both ends."""
+    """A veth pair; ``local`` is in the datapath's namespace. ``mtu``: without Ethernet header and FCS, of both ends."""
 
-    near: End
-    far: End
+    local: End
+    peer: End
     mtu: int = 1500
     queues: int = 1
 

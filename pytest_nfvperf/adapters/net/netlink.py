@@ -186,16 +186,18 @@ _End = tuple[str, int, str | None]
 """One end of a veth pair: its name, an open handle of its namespace, and its MAC address if it is to have one."""
 
 
-def veth(near: _End, far: _End, *, mtu: int, queues: int, group: int, indices: tuple[int, int] | None) -> Request:
-    """Make a pair, each end in its namespace; the near end is up at once and in an interface group.
+def veth(
+    local_end: _End, peer_end: _End, *, mtu: int, queues: int, group: int, indices: tuple[int, int] | None
+) -> Request:
+    """Make a pair, each end in its namespace; the local end is up at once and in an interface group.
 
     ``indices``: numbers of the two interfaces; None: the kernel chooses.
     """
-    near_index, far_index = indices or (0, 0)
-    peer = ["VETH_INFO_PEER", {"index": far_index, "attrs": _end(far, mtu, queues)}]
-    attrs = [*_end(near, mtu, queues), ["IFLA_GROUP", group], _link_info("veth", [peer])]
-    what = f"make the veth pair {near[0]} - {far[0]}"
-    return _link(what, attrs, header_flags=CREATE | EXCL, index=near_index, flags=_UP, change=_UP)
+    local_index, peer_index = indices or (0, 0)
+    peer = ["VETH_INFO_PEER", {"index": peer_index, "attrs": _end(peer_end, mtu, queues)}]
+    attrs = [*_end(local_end, mtu, queues), ["IFLA_GROUP", group], _link_info("veth", [peer])]
+    what = f"make the veth pair {local_end[0]} - {peer_end[0]}"
+    return _link(what, attrs, header_flags=CREATE | EXCL, index=local_index, flags=_UP, change=_UP)
 
 
 def _end(end: _End, mtu: int, queues: int) -> list[list[Any]]:
@@ -305,11 +307,13 @@ def route(destination: str, gateway: str) -> Request:
     return _request(what, rtmsg(), RTM_NEWROUTE, CREATE | EXCL, attrs, **fields)
 
 
-def neighbour(index: int, name: str, far: str, mac: str) -> Request:
+def neighbour(index: int, name: str, address: str, mac: str) -> Request:
     """Set the MAC address for an IP address; it stays until the interface is removed."""
-    fields = {"family": _family(ipaddress.ip_address(far)), "ifindex": index, "state": _PERMANENT}
-    attrs = [["NDA_DST", far], ["NDA_LLADDR", mac]]
-    return _request(f"tell {name} that {far} is at {mac}", ndmsg(), RTM_NEWNEIGH, CREATE | _REPLACE, attrs, **fields)
+    fields = {"family": _family(ipaddress.ip_address(address)), "ifindex": index, "state": _PERMANENT}
+    attrs = [["NDA_DST", address], ["NDA_LLADDR", mac]]
+    return _request(
+        f"tell {name} that {address} is at {mac}", ndmsg(), RTM_NEWNEIGH, CREATE | _REPLACE, attrs, **fields
+    )
 
 
 def _family(of: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:

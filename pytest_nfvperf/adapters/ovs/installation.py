@@ -87,8 +87,8 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
     root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
     packaged = prefix is None or root is not None
     above = root or Path("/")
-    places = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
-    find = partial(_find, prefix, root, places)
+    bases = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
+    find = partial(_find, prefix, root, bases)
     names = ["sbin/ovs-vswitchd", "bin/ovs-vswitchd"]
     if packaged:
         with_dpdk = ["lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"]
@@ -123,8 +123,8 @@ def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple
     return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
 
 
-def _find(prefix: str | None, root: Path | None, places: Sequence[Path], what: str, names: Sequence[str]) -> Path:
-    candidates = [place / name for name in names for place in places]
+def _find(prefix: str | None, root: Path | None, bases: Sequence[Path], what: str, names: Sequence[str]) -> Path:
+    candidates = [base / name for name in names for base in bases]
     for candidate in candidates:
         if candidate.is_file():
             return candidate

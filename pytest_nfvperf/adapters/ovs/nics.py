@@ -260,18 +260,18 @@ NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
 """The makers of this project's own interfaces, by kind."""
 
 
-def set_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
+def set_neighbour(ovs: RunningOvs, bridge: str, peer: str, mac: str) -> None:
     """Set the MAC address of a tunnel's far end, because frames are lost while ARP looks for it.
 
     ``bridge``: its local port sends the tunnel's frames. Userspace OVS takes the address by ``tnl/neigh/set``
     (ovs-vswitchd(8)); the kernel's datapath uses the kernel's own table.
     """
     if ovs.options.datapath_type != "system":
-        ovs.ctl.call("tnl/neigh/set", bridge, far, mac)
+        ovs.ctl.call("tnl/neigh/set", bridge, peer, mac)
         return
 
     def add_neighbour() -> None:
-        rtnetlink.send(rtnetlink.neighbour(socket.if_nametoindex(bridge), bridge, far, mac))
+        rtnetlink.send(rtnetlink.neighbour(socket.if_nametoindex(bridge), bridge, peer, mac))
 
     try:
         inside(ovs.home.path, add_neighbour)
@@ -300,17 +300,17 @@ class UplinkEnd:
         first: it is made before the other end.
         ring: both nodes have DPDK, so a ring joins them; otherwise a veth pair does.
         socket: where DPDK's ends meet.
-        far_port: name of the other end of a veth pair.
-        far_home: network namespace of that end.
-        far_pid: of the other end's vswitchd.
+        peer_port: name of the other end of a veth pair.
+        peer_home: network namespace of that end.
+        peer_pid: of the other end's vswitchd.
     """
 
     first: bool
     ring: bool
     socket: Path
-    far_port: str
-    far_home: Path
-    far_pid: int
+    peer_port: str
+    peer_home: Path
+    peer_pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,10 +325,10 @@ class Uplinks:
         end, mtu = self.ends[port.name], mtu_request(port.mtu)
         if not end.ring:
             if end.first:
-                pairs.append(VethPair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
+                pairs.append(VethPair(End(port.name, home), End(end.peer_port, end.peer_home), port.mtu))
             return OvsPort(port.name, port.bridge, port.name, "system")
         if end.first:
-            table = Path(f"/proc/{end.far_pid}/net/unix")
+            table = Path(f"/proc/{end.peer_pid}/net/unix")
             client = OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", mtu_request=mtu)
             return replace(client, socket=end.socket, socket_table=table)
         ring = f"queues={queues},queue_size={_RING},packed_vq=1"

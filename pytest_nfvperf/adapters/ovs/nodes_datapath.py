@@ -143,9 +143,9 @@ class BuiltNodes(BuiltTopology):
             for tunnel in self.topology.tunnels:
                 if tunnel.port in {overlay.port_a, overlay.port_b}:
                     end = ends[self._node_of[tunnel.bridge]]
-                    far = self._built[self._node_of[end.far_bridge]]
+                    peer = self._built[self._node_of[end.peer_bridge]]
                     local = self._built[self._node_of[end.bridge]]
-                    local.set_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
+                    local.set_neighbour(end.bridge, tunnel.remote, peer.mac_of(end.peer_bridge))
 
     def configuration(self) -> str:
         return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
@@ -310,7 +310,7 @@ class NodesDatapath(Datapath):
 
     def info(self) -> DatapathInfo:
         infos = {node: datapath.info() for node, datapath in self._nodes.items()}
-        return replace(joint_info(infos, self._cpus), short_turns=self._turns.taken)
+        return replace(joint_info(infos, self._cpus), short_turns=self._turns.active)
 
     def node(self, name: str) -> OvsDatapath:
         """The OVS of a local node; KeyError for another one."""
@@ -349,14 +349,14 @@ class NodesDatapath(Datapath):
             return Uplinks(cabled=cabled)
         virtual: dict[str, UplinkEnd] = {}
         for link, end in ends:
-            far = self.node(node_of[end.far_bridge]).instance
+            peer = self.node(node_of[end.peer_bridge]).instance
             virtual[end.port] = UplinkEnd(
-                first=node_of[end.far_bridge] not in built,
-                ring=far.options.dpdk and self.node(node).instance.options.dpdk,
+                first=node_of[end.peer_bridge] not in built,
+                ring=peer.options.dpdk and self.node(node).instance.options.dpdk,
                 socket=self.node(next(iter(self._nodes))).instance.sockets / f"{link.port_a}.sock",
-                far_port=end.far_port,
-                far_home=far.home.path,
-                far_pid=far.pid,
+                peer_port=end.peer_port,
+                peer_home=peer.home.path,
+                peer_pid=peer.pid,
             )
         return Uplinks(virtual)
 

@@ -128,7 +128,7 @@ class OvsDatapath(NodeOvs):
 
     def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltOvsTopology:
         self.instance.check_alive()
-        self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
+        self.instance.pin_main_thread(self._main_thread_cpus(topology, uplinks))
         cabled = {**topology_cables(self._testbed, topology), **uplinks.cabled}
         port_maker = PortMaker(self._journal, self.instance, cabled, self._borrowed, uplinks, self._nic_makers)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
@@ -191,7 +191,7 @@ class OvsDatapath(NodeOvs):
             raise UnavailableError("the system's OVS is not restarted: write 'instance: private' for one of the run's")
         self.instance.restart(killed=killed)
         for built in self._live_topologies():
-            self.instance.place_main_thread(self._main_thread_cpus(built.topology, NO_UPLINKS))  # nodes do not restart
+            self.instance.pin_main_thread(self._main_thread_cpus(built.topology, NO_UPLINKS))  # nodes do not restart
             built.restarted()
 
     def processes(self) -> Mapping[int, CpuRole]:

@@ -327,13 +327,13 @@ class PortMaker:
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
     def _behind(self, one: HostNic) -> str:
-        far = self.cabling.name_in_ours()
+        peer = self.cabling.name_in_ours()
         namespace = self.cabling.namespace(one.namespace).path
         # The generator needs complete frames as on the wire.
         offloads = Offloads(tso=False, gso=False, tx_checksum=False)
         end = End(one.name, namespace, one.mac, one.addresses, offloads)
-        self._pairs.append(VethPair(end, End(far, OWN_NAMESPACE), one.mtu))
-        return f"net_af_packet,iface={far}"
+        self._pairs.append(VethPair(end, End(peer, OWN_NAMESPACE), one.mtu))
+        return f"net_af_packet,iface={peer}"
 
     def _vhost_user(self, port: Port) -> OvsPort:
         # The far end listens and OVS connects, as in the field; ``VhostConnector`` times that. ``dpdkvhostuser`` (OVS
@@ -359,9 +359,9 @@ class PortMaker:
 
     def _tap(self, port: Port) -> OvsPort:
         refuse_tap_on_kernel(f"port {port.name!r}", self._instance.options)
-        far = self.cabling.name_in_ours()
-        self._moved.append(MovedInterface(port.name, End(far, OWN_NAMESPACE, mac=port.mac), port.mtu))
-        device = packet_device(port, far)
+        peer = self.cabling.name_in_ours()
+        self._moved.append(MovedInterface(port.name, End(peer, OWN_NAMESPACE, mac=port.mac), port.mtu))
+        device = packet_device(port, peer)
         mtu = mtu_request(port.mtu)
         return OvsPort(
             port.name, port.bridge, port.name, "tap", mtu_request=mtu, vlan=port.vlan, device=device, has_link=False

@@ -202,7 +202,7 @@ class RunningOvs(ABC):
         marks = ("|WARN|", "|ERR|", "|EMER|")
         return "\n".join([line for line in self.log_text().splitlines() if any(mark in line for mark in marks)][-20:])
 
-    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:  # noqa: B027 - the system has placed it
+    def pin_main_thread(self, cpus: tuple[int, ...] = ()) -> None:  # noqa: B027 - the system has placed it
         """Pin a private vswitchd's main thread to these CPUs, or to those that it started on."""
 
     def thaw(self) -> None:  # noqa: B027 - the run never freezes the system's
@@ -408,7 +408,7 @@ class OvsInstance(RunningOvs):
         polls = self.options.datapath_type == "netdev" and not self.options.dpdk
         return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
 
-    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
+    def pin_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
         try:
             # The id of a process is that of its first thread, and no other thread moves.
             os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())

@@ -118,13 +118,13 @@ class _OffCpuTime:
 
     def update(self, figures: Mapping[str, int], off_ns: int | None) -> int:
         """The new total. If the thread slept in between, or no tick was seen, only its waiting counts."""
-        kept_ns = max(0, figures["run_delay_ns"] - self.last["run_delay_ns"])
+        off_cpu_ns = max(0, figures["run_delay_ns"] - self.last["run_delay_ns"])
         # Time off the CPU includes what the host took, and sleep: if the thread slept, it does not count.
         slept = figures.get("voluntary_switches") != self.last.get("voluntary_switches")
         if off_ns is not None and self.off_ns is not None and not slept:
-            kept_ns = max(kept_ns, off_ns - self.off_ns)
+            off_cpu_ns = max(off_cpu_ns, off_ns - self.off_ns)
         self.last, self.off_ns = figures, off_ns
-        self.total_ns += kept_ns
+        self.total_ns += off_cpu_ns
         return self.total_ns
 
 

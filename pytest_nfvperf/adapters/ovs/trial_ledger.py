@@ -34,7 +34,7 @@ from pytest_nfvperf.model.measure.ledger import (
     ledger_of,
     of_node,
 )
-from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_taken, route
+from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_entered, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, VnfCounts, sum_of_classes
@@ -121,10 +121,10 @@ def _stages(
     unsent = max(0, nics[tx].tx_errors or 0) if tx in nics else 0
     unsent_loss = Loss(TESTER_DROPS, unsent, f"tx_errors of {_OWN_NIC}")
     yield PathStage(f"{tx} generator", HopKind.GENERATOR, counts.sent - unsent, (refused, unsent_loss))
-    far_sent = moved.get(f"{tx}.far.tx_packets")
-    if far_sent is not None:  # the generator sends on the kernel's end of a veth pair
+    peer_sent = moved.get(f"{tx}.far.tx_packets")
+    if peer_sent is not None:  # the generator sends on the kernel's end of a veth pair
         losses = tuple(_named(f"{tx}.far", ("tx_dropped", "qdisc_drops"), moved))
-        yield PathStage(f"{tx} veth", HopKind.KERNEL, far_sent, losses)
+        yield PathStage(f"{tx} veth", HopKind.KERNEL, peer_sent, losses)
     node_of = node_of_bridge(topology)
     for number, crossed in enumerate(passes):
         node = node_of.get(crossed.bridges[0], "")
@@ -137,10 +137,10 @@ def _stages(
         yield from (replace(stage, node=node) for stage in crossing)
         if number + 1 < len(passes):
             yield from _between(crossed.exit, topology, by_port)
-    far = tuple(_far_socket(rx, moved))
-    yield from far
-    arrived = far[-1].left if far else moved.get(f"{passes[-1].exit}.tx_packets")
-    own = _tester_drops(nics[rx], counts, arrived) if rx in nics and not far else ()
+    at_peer = tuple(_peer_socket(rx, moved))
+    yield from at_peer
+    arrived = at_peer[-1].left if at_peer else moved.get(f"{passes[-1].exit}.tx_packets")
+    own = _tester_drops(nics[rx], counts, arrived) if rx in nics and not at_peer else ()
     yield PathStage(f"{rx} generator", HopKind.GENERATOR, counts.received, tuple(own))
 
 
@@ -179,7 +179,7 @@ def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> It
     yield PathStage(owner, HopKind.VNF, vnf.sent, losses)
 
 
-def _far_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
+def _peer_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
     """Yield the socket by which the generator or a namespace reads the far end of a veth pair or a tap."""
     arrived = moved.get(f"{port}.far.rx_packets", moved.get(f"{port}.tx_packets"))
     losses = tuple(
@@ -192,7 +192,7 @@ def _far_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
 
 
 def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
-    left, unread = frames_taken(port, moved), moved.get(f"{port}.socket_drops")
+    left, unread = frames_entered(port, moved), moved.get(f"{port}.socket_drops")
     if unread is None:
         losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
         losses += _named(port, ("rx_errors",), moved)
@@ -230,7 +230,7 @@ def _branches(
         if others and mirror.select_vlan:
             continue
         selected = [
-            frames_taken(crossed.entry, moved)
+            frames_entered(crossed.entry, moved)
             for passes in routes
             for crossed in passes
             if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)
@@ -243,7 +243,7 @@ def _branches(
             hops = [
                 PathStage(f"{mirror.bridge} mirror", HopKind.DATAPATH, _offered_to(output, moved)),
                 PathStage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved)),
-                *_far_socket(output, moved),
+                *_peer_socket(output, moved),
                 PathStage(f"{output} monitor", HopKind.GENERATOR, copies),
             ]
             yield frame_path(f"mirror {mirror.name}->{output}", sum(counted), hops)

@@ -43,12 +43,12 @@ class Lease:
             self._handle = None
 
 
-def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
+def try_lease(path: Path, *, shared: bool = False) -> Lease | None:
     """Lock a file or a directory; None while another process holds it, ConfigError if it cannot be read or locked."""
     try:
-        handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(place)) from error
+        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from error
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
@@ -57,7 +57,7 @@ def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
             raise ConfigError(
                 f"cannot be locked: {error.strerror}; put it on a file system that has locks (flock(2)), as the "
                 "machine's own disk has",
-                file=str(place),
+                file=str(path),
             ) from error
         return None
     return Lease(handle)
@@ -74,9 +74,9 @@ def lock_holder(status: os.stat_result) -> int | None:
     return None
 
 
-def holder_text(place: Path) -> str:
+def holder_text(path: Path) -> str:
     """The holder's pid and command, as far as this user may see them."""
-    pid = lock_holder(place.stat())
+    pid = lock_holder(path.stat())
     if pid is None:
         return "a process that this user cannot see"
     return f"pid {pid}, command {command_line(pid) or 'unknown'!r}"

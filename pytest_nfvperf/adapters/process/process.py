@@ -45,7 +45,7 @@ _FREEZE_LOOK_S = 0.0005
 _LOOK_S, _STOPPED_S = 1.0, 0.5  # a look that takes that much longer than it may is of a process that was stopped
 _NOT_FOUND = 127
 """The status of env(1), nsenter(1) and the like when there is no such command."""
-_GIT_KEPT = re.compile(
+_GIT_VARIABLES = re.compile(
     r"(?!GIT_)|GIT_(AUTHOR_|COMMITTER_|SSH|ASKPASS|TERMINAL_PROMPT|PROXY_|SSL_|HTTP_|ALLOW_PROTOCOL|PROTOCOL_FROM_USER)"
     r"|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)"
 )
@@ -260,14 +260,14 @@ def without_repository(environment: Mapping[str, str]) -> dict[str, str]:
 
     GIT_DIR and its siblings, and settings such as core.worktree, overrule the directory that we give to git.
     """
-    kept = {name: value for name, value in environment.items() if _GIT_KEPT.match(name)}
+    variables = {name: value for name, value in environment.items() if _GIT_VARIABLES.match(name)}
     count = environment.get("GIT_CONFIG_COUNT", "")
     numbers = range(int(count) if count.isdecimal() else 0)
     settings = [[environment.get(f"GIT_CONFIG_{part}_{number}", "") for part in ("KEY", "VALUE")] for number in numbers]
     for number, (key, value) in enumerate(setting for setting in settings if _GIT_SETTING.match(setting[0])):
-        kept |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        kept["GIT_CONFIG_COUNT"] = str(number + 1)
-    return kept
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        variables["GIT_CONFIG_COUNT"] = str(number + 1)
+    return variables
 
 
 def with_this_package() -> dict[str, str]:

@@ -211,7 +211,7 @@ def find(name: str) -> str | None:
 
 def absent(argv: Sequence[str]) -> str | None:
     """The first known program of a command, also a wrapped one, that is not installed; None if all are."""
-    known = (word for place, word in enumerate(argv) if word in PROGRAMS or place == 0)
+    known = (word for index, word in enumerate(argv) if word in PROGRAMS or index == 0)
     return next((word for word in known if shutil.which(word) is None), None)
 
 

@@ -69,7 +69,7 @@ class ShortTurns:
             raise
 
     @property
-    def taken(self) -> bool:
+    def active(self) -> bool:
         return bool(self._wakers)
 
     def pids(self) -> tuple[int, ...]:

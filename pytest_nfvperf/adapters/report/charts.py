@@ -129,13 +129,13 @@ def search_chart(
         return [vega.panel("Every trial", *_goal_bands(y, coloured), vega.rules(y, lines), every)]
     low, high = reach
     close = vega.number("y", _PER_DIRECTION, reach=reach)
-    near = [row for row in rows if low <= row["y"] <= high]
+    in_range = [row for row in rows if low <= row["y"] <= high]
     found = vega.rules(close, [line for line in lines if low <= line[0] <= high])
     title = "Close to the result (the grey band)"
     band = vega.bands(y, [reach], vega.MUTED, opacity=0.2)
     return [
         vega.panel("Every trial", band, vega.rules(y, limits), every),
-        vega.panel(title, *_goal_bands(close, coloured, reach), found, vega.series(x, close, near, looks)),
+        vega.panel(title, *_goal_bands(close, coloured, reach), found, vega.series(x, close, in_range, looks)),
     ]
 
 
@@ -275,12 +275,12 @@ def sweep_chart(
     labels = {outcome.label[axis] for outcome in sweep.outcomes}
     labels |= {str(size) for other in published for size, _ in other.points}
     # Numbers rising, then mixes.
-    places = [_place(axis, text) for text in sorted(labels, key=lambda text: (not text.isdigit(), len(text), text))]
+    ticks = [_tick(axis, text) for text in sorted(labels, key=lambda text: (not text.isdigit(), len(text), text))]
     looks: dict[str, Look] = {}
     rows = [*_published_rows(published, looks), *_goal_rows(sweep, looks)]
     rows += _reference_rows(sweep, verdicts, looks, line_rate=line_rate)
-    rows.sort(key=lambda row: places.index(row["x"]))
-    x = vega.names("x", _AXIS_TITLES.get(axis, axis), places)
+    rows.sort(key=lambda row: ticks.index(row["x"]))
+    x = vega.names("x", _AXIS_TITLES.get(axis, axis), ticks)
     notes = [text for mark, text in _MARKS.items() if any(row.get("label") == mark for row in rows)]
     return [
         vega.panel(
@@ -290,7 +290,7 @@ def sweep_chart(
     ]
 
 
-def _place(axis: str, label: str) -> str:
+def _tick(axis: str, label: str) -> str:
     grouped = "," if axis == "flows" else ""
     return f"{int(label):{grouped}}" if label.isdigit() else label.replace("imix-", "IMIX ")
 
@@ -298,7 +298,7 @@ def _place(axis: str, label: str) -> str:
 def _rate(axis: str, outcome: Outcome, frames_per_second: float, name: str, **more: Any) -> Row:
     """In the units of both panels; bits of layer 2, with FCS. Mixes have no line."""
     label, bits = outcome.label[axis], frames_per_second * outcome.mean_frame_size * 8
-    row = {"series": name, "x": _place(axis, label), "Mpps": frames_per_second / 1e6, "Gbps": bits / 1e9} | more
+    row = {"series": name, "x": _tick(axis, label), "Mpps": frames_per_second / 1e6, "Gbps": bits / 1e9} | more
     return row if label.isdigit() else row | {"alone": True}
 
 
@@ -374,7 +374,7 @@ def study_chart(
     joined = all(map(_NUMBER.fullmatch, labels))
     if joined:
         labels.sort(key=float)
-    metric = metric_of(main).beside or main
+    metric = metric_of(main).companion or main
     unit, factor = _SCALES.get(metric_of(metric).unit, (metric_of(metric).unit, 1.0))
     line: Line = "solid" if joined else ""
     looks = {
@@ -531,18 +531,18 @@ def loss_chart(
     rows: list[Row] = []
     for point in rising:
         ratio = point.loss_ratio
-        place = {"x": point.load_fps / 1e6, "y": ratio * 100}
+        tick = {"x": point.load_fps / 1e6, "y": ratio * 100}
         hover = f"{format_ratio(ratio)} lost at {format_fps(point.load_fps)}"
         mark = {"series": "loss" if ratio > 0 else "no loss", "label": f"{ratio * 100:.3g} %"}
-        rows += [{"series": "frame loss"} | place, mark | place | {"hover": hover, "link": f"#{point.trial_id}"}]
+        rows += [{"series": "frame loss"} | tick, mark | tick | {"hover": hover, "link": f"#{point.trial_id}"}]
     loads = {load_in_fps(point.load_fps): point.load_fps for point in rising}
     for of_class, colour in zip(classes, itertools.cycle(SERIES), strict=False):
         looks[name := f"class {of_class.name}"] = Look(colour, "circle", "dash")
         of_it = [(loads[loss.at], loss) for loss in of_class.losses if loss.at in loads and loss.offered_frames]
         for load, loss in sorted(of_it, key=lambda pair: pair[0]):
-            place = {"x": load / 1e6, "y": loss.lost_frames / loss.offered_frames * 100}
+            tick = {"x": load / 1e6, "y": loss.lost_frames / loss.offered_frames * 100}
             hover = f"{name}: {loss.lost_frames:,} of {loss.offered_frames:,} lost"
-            rows.append({"series": name} | place | {"hover": hover, "link": f"#{loss.trial_id}"})
+            rows.append({"series": name} | tick | {"hover": hover, "link": f"#{loss.trial_id}"})
     mpps_of = {point.trial_id: point.load_fps / 1e6 for point in rising}
     limits = {
         (mpps_of[trial], verdict.limit * 100): verdict.requirement

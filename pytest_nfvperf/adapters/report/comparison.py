@@ -101,10 +101,10 @@ def topic(compared: ComparedRun) -> tuple[str, list[str]]:
     if not words:
         return "", []
     common = [word for word in words[0] if all(word in of_it for of_it in words)]
-    apart = [
+    distinctive = [
         [_in_bytes(word, own) for word in of_it if word not in common] for of_it, own in zip(words, labels, strict=True)
     ]
-    return " ".join(_in_bytes(word, labels[0]) for word in common), [" ".join(of_it) for of_it in apart]
+    return " ".join(_in_bytes(word, labels[0]) for word in common), [" ".join(of_it) for of_it in distinctive]
 
 
 def _in_bytes(word: str, label: dict[str, str]) -> str:

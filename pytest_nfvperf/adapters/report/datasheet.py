@@ -88,15 +88,15 @@ def _by_frame_size(heading: str, unit: str, curves: Mapping[str, Mapping[str, fl
     graphs = []
     for part in (several[first : first + len(SERIES)] for first in range(0, len(several), len(SERIES))):
         sizes = {size for _, points in part for size in points}
-        places = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
+        ticks = sorted(sizes, key=lambda text: (not text.isdigit(), len(text), text))
         looks = {name: Look(SERIES[at], vega.SYMBOLS[at], "solid") for at, (name, _) in enumerate(part)}
         rows = [
-            {"series": name, "x": place, "y": points[place]} | ({} if place.isdigit() else {"alone": True})
+            {"series": name, "x": tick, "y": points[tick]} | ({} if tick.isdigit() else {"alone": True})
             for name, points in part
-            for place in places
-            if place in points
+            for tick in ticks
+            if tick in points
         ]
-        x, y = vega.names("x", "frame size, bytes with FCS", places), vega.number("y", unit, zero=True)
+        x, y = vega.names("x", "frame size, bytes with FCS", ticks), vega.number("y", unit, zero=True)
         graphs.append(([vega.panel(heading, vega.series(x, y, rows, looks))], heading))
     return graphs
 

@@ -197,21 +197,21 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
         about = {"name": of_class.name, "frames": of_class.traffic, "of_load": of_load}
         latency = {normal_load_name(point.at, point.load_fps): point for point in of_class.latency}
         losses = {loss.at: loss for loss in of_class.losses}
-        for place in dict.fromkeys((*losses, *latency)):
-            loss, point = losses.get(place), latency.get(place)
+        for load_name in dict.fromkeys((*losses, *latency)):
+            loss, point = losses.get(load_name), latency.get(load_name)
             load = (
                 loss.load_fps if loss is not None else outcome.class_load_fps(of_class, point.load_fps if point else 0)
             )
             lost = MISSING
             if loss is not None:
-                figure = outcome.figure("lost_frames", at=place, of_class=of_class.name)
+                figure = outcome.figure("lost_frames", at=load_name, of_class=of_class.name)
                 certain = figure is not None and figure.low == figure.high
                 least = "" if figure is None or certain or figure.high is None else f"{figure.interval[0]:,.0f} .. "
                 lost = f"{least}{loss.lost_frames:,} of {loss.offered_frames:,}"
             rows.append(
                 ClassFigures(
                     **about,
-                    at=show_load(place),
+                    at=show_load(load_name),
                     rate=format_fps(load),
                     lost=lost,
                     p50=format_ns(None if point is None else point.p50_ns),

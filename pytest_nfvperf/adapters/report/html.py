@@ -42,10 +42,10 @@ from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_
 from pytest_nfvperf.adapters.report.subjects import (
     StudyOutcomes,
     differing,
+    distinct_names,
     distinctions,
     find_comparisons,
     name_of_test,
-    named_apart,
     notes_below,
     slope_line,
     subject_notes,
@@ -55,7 +55,7 @@ from pytest_nfvperf.adapters.report.subjects import (
 from pytest_nfvperf.adapters.report.texts import deployed_title, figures_text, topology_drawing, traffic_drawings
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_against, format_seconds, how_many
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion, subject_badge
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestConclusion, TestResult, subject_badge
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
@@ -80,11 +80,11 @@ _MOST_IN_SIGHT = {"faults": 20, "sweeps": 6, "tests": 40, "rows": 100}
 """If there are more, the page folds the rest of what did not pass, of a suite's sweeps, and all tests or rows."""
 
 HEAD_STYLES = {
-    RunFate.ACCEPTED: "pass",
-    RunFate.PASSED: "soft",
-    RunFate.FAILED: "fail",
-    RunFate.INCONCLUSIVE: "inconclusive",
-    RunFate.EMPTY: "inconclusive",
+    RunResult.ACCEPTED: "pass",
+    RunResult.PASSED: "soft",
+    RunResult.FAILED: "fail",
+    RunResult.INCONCLUSIVE: "inconclusive",
+    RunResult.EMPTY: "inconclusive",
 }
 _OUTSIDE_THE_SLA = {
     Cause.ASSERTION: "what the test checks",
@@ -101,7 +101,7 @@ _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.TEST, Cause.SETUP, Cause.USA
 
 def head_style(conclusion: RunConclusion) -> str:
     """Style of a page's first line: no success on a rig that was too disturbed to trust is green."""
-    return "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.fate, "error")
+    return "inconclusive" if conclusion.is_untrusted else HEAD_STYLES.get(conclusion.result, "error")
 
 
 def render_report(
@@ -175,8 +175,8 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: PageCharts
     several = len({dict(test.data.labels).get("suite", "other") for test in shown}) > 1
     for number, test in enumerate(shown, 1):
         name = dict(test.data.labels).get("suite", "other")
-        became, beside = conclusion.test(test.node_id), name if several else ""
-        page = page_of_test(test, became, run, f"test-{number}", beside, charts, listed)
+        became, published_here = conclusion.test(test.node_id), name if several else ""
+        page = page_of_test(test, became, run, f"test-{number}", published_here, charts, listed)
         suites.setdefault(name, SuitePage(name)).tests.append(page)
     for suite in suites.values():
         if len(suite.tests) > _MOST_IN_SIGHT["tests"]:
@@ -196,9 +196,11 @@ def _compare_within(
     }
     for number, sweep in enumerate(find_sweeps(outcomes), 1):
         labels = [outcome.label for outcome in sweep.outcomes]
-        beside = [series for series in published if sweep.axis == "frame_size" and any(map(series.belongs_to, labels))]
+        published_here = [
+            series for series in published if sweep.axis == "frame_size" and any(map(series.belongs_to, labels))
+        ]
         title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(name for name, _ in sweep.curves)}"
-        drawing = sweep_chart(sweep, beside, verdicts=verdicts)
+        drawing = sweep_chart(sweep, published_here, verdicts=verdicts)
         chart = charts.add(drawing, f"sweep {suite.name} {sweep.axis} {number}", f"{suite.name}: {title}")
         suite.sweeps.append((title, chart))
     groups: dict[tuple[str, str], list[StudyOutcomes]] = {}
@@ -207,7 +209,7 @@ def _compare_within(
     for (main, per), members in groups.items():
         for first in range(0, len(members), MOST_CURVES):
             part = members[first : first + MOST_CURVES]
-            common, names = named_apart(part)
+            common, names = distinct_names(part)
             title = metric_of(main).title
             title = f"{title[0].upper()}{title[1:]} against {per}: {common}".removesuffix(": ")
             name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
@@ -296,7 +298,7 @@ def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Itera
         judged = [one for kind in (Judgement.FAIL, Judgement.INCONCLUSIVE) for one in verdicts if one.judgement is kind]
         who = _OUTSIDE_THE_SLA.get(end.cause) if end is not None else None
         fault: dict[str, Any] = {"page": page, "badge": test.badge, "verdict": None}
-        if who or test.fate is Fate.UNFINISHED or not (errors or judged):
+        if who or test.result is TestResult.UNFINISHED or not (errors or judged):
             yield fault | {"what": who or "-", "why": end.reason if who and end is not None else test.reason}
         yield from (fault | {"what": error.error, "why": error.message} for error in errors)
         for verdict in judged:

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.report.figures import class_figures, plateau, typic
 from pytest_nfvperf.adapters.report.subjects import subject_of
 from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.model.display import format_against, format_margin, visible
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestResult
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
@@ -28,14 +28,14 @@ ATTEMPT = "nfvperf.attempt"
 """Which attempt it was, from 2 on, if another plugin repeated the test."""
 
 _KINDS = {
-    Fate.FAILED: "failure",
-    Fate.ERROR: "failure",
-    Fate.INCONCLUSIVE: "error",
-    Fate.BROKEN: "error",
-    Fate.USAGE: "error",
-    Fate.INTERNAL: "error",
-    Fate.UNFINISHED: "error",
-    Fate.NOT_RUN: "skipped",
+    TestResult.FAILED: "failure",
+    TestResult.ERROR: "failure",
+    TestResult.INCONCLUSIVE: "error",
+    TestResult.BROKEN: "error",
+    TestResult.USAGE: "error",
+    TestResult.INTERNAL: "error",
+    TestResult.UNFINISHED: "error",
+    TestResult.NOT_RUN: "skipped",
 }
 _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 _WRONG = ("failure", "error")
@@ -96,9 +96,9 @@ def _of_outcome(outcome: Outcome) -> list[tuple[str, object]]:
     return pairs
 
 
-def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
+def result_properties(became: TestConclusion) -> list[tuple[str, str]]:
     reason = [(REASON, visible(became.reason))] if became.reason else []
-    return [(RESULT, str(became.fate)), *reason]
+    return [(RESULT, str(became.result)), *reason]
 
 
 def _bounded(name: str, seen: Figure | None) -> list[tuple[str, object]]:
@@ -123,7 +123,7 @@ def write_junit(path: Path, conclusion: RunConclusion) -> None:
     if not path.is_file():
         return
     tree = ET.parse(path)  # noqa: S314 - pytest wrote it
-    known = {_name(case): case for case in (_case_of(test) for test in conclusion.tests if test.fate in _KINDS)}
+    known = {_name(case): case for case in (_case_of(test) for test in conclusion.tests if test.result in _KINDS)}
     for suite in tree.iter("testsuite"):
         for nameless in [case for case in suite.iter("testcase") if case.get("name") is None]:
             suite.remove(nameless)  # pytest's, of a test that was interrupted
@@ -136,7 +136,9 @@ def write_junit(path: Path, conclusion: RunConclusion) -> None:
                 with_result.add(name)
             _write_kind(case, cases)
         written = {_name(case) for case in cases}
-        made = [_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED}]
+        made = [
+            _case_of(test) for test in conclusion.tests if test.result in {TestResult.NOT_RUN, TestResult.UNFINISHED}
+        ]
         suite.extend(case for case in made if _name(case) not in written)
         _write_run(suite, conclusion)
         kinds = Counter(child.tag for case in suite.iter("testcase") for child in case)
@@ -151,9 +153,9 @@ def write_junit(path: Path, conclusion: RunConclusion) -> None:
 def _keep_last_attempts(suite: ET.Element) -> None:
     """Pytest writes a testcase for each attempt of a test that another plugin repeated. Keep the last one."""
     cases = list(suite.iter("testcase"))
-    last = {_name(case): place for place, case in enumerate(cases) if _property(case, ATTEMPT)}
-    for place, case in enumerate(cases):
-        if place < last.get(_name(case), 0):
+    last = {_name(case): index for index, case in enumerate(cases) if _property(case, ATTEMPT)}
+    for index, case in enumerate(cases):
+        if index < last.get(_name(case), 0):
             suite.remove(case)
 
 
@@ -162,9 +164,9 @@ def _write_kind(case: ET.Element, cases: list[ET.Element]) -> None:
     found = _property(case, RESULT) or next(
         (value for other in cases if _name(other) == _name(case) and (value := _property(other, RESULT))), None
     )
-    kind = _KINDS.get(Fate(found)) if found else None
+    kind = _KINDS.get(TestResult(found)) if found else None
     wrong = [child for child in case if child.tag in _WRONG]
-    tolerated = found == Fate.INCONCLUSIVE and not wrong
+    tolerated = found == TestResult.INCONCLUSIVE and not wrong
     if kind is None or tolerated:
         return
     for child in wrong or [ET.SubElement(case, kind, message=_property(case, REASON) or "")]:
@@ -176,10 +178,10 @@ def _case_of(test: TestConclusion) -> ET.Element:
     path, classes, name = split_node_id(visible(test.node_id))
     case = ET.Element("testcase", classname=".".join([module_of(path), *classes]), name=name, time="0")
     properties = ET.SubElement(case, "properties")
-    for key, value in ((RESULT, str(test.fate)), (REASON, visible(test.reason))):
+    for key, value in ((RESULT, str(test.result)), (REASON, visible(test.reason))):
         ET.SubElement(properties, "property", name=key, value=value)
-    kind = _KINDS[test.fate]
-    ET.SubElement(case, kind, type=f"nfvperf.{test.fate}", message=visible(test.reason))
+    kind = _KINDS[test.result]
+    ET.SubElement(case, kind, type=f"nfvperf.{test.result}", message=visible(test.reason))
     return case
 
 
@@ -190,7 +192,7 @@ def _write_run(suite: ET.Element, conclusion: RunConclusion) -> None:
         suite.insert(0, properties)
     for earlier in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
         properties.remove(earlier)
-    facts = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
+    facts = {"run": str(conclusion.result), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
     facts |= {name: text for name in ("rig", "reason", "advice") if (text := getattr(conclusion, name))}
     for name, value in facts.items():
         ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=visible(value))

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.report.comparison import comparison_rows, heading
 from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, versions_text
 from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
 from pytest_nfvperf.model.display import MISSING, visible
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestConclusion, TestResult
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.measure.compare import Word
 
@@ -20,15 +20,15 @@ MOST_BYTES = 1_000_000
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 _MARKS = {
-    Fate.PASSED: "✅",
-    Fate.FAILED: "❌",
-    Fate.BROKEN: "⛔",
-    Fate.ERROR: "⛔",
-    Fate.USAGE: "⛔",
-    Fate.INTERNAL: "⛔",
-    Fate.INCONCLUSIVE: "⚠️",
+    TestResult.PASSED: "✅",
+    TestResult.FAILED: "❌",
+    TestResult.BROKEN: "⛔",
+    TestResult.ERROR: "⛔",
+    TestResult.USAGE: "⛔",
+    TestResult.INTERNAL: "⛔",
+    TestResult.INCONCLUSIVE: "⚠️",
 }
-_RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
+_RUN_MARKS = {RunResult.ACCEPTED: "✅", RunResult.PASSED: "☑️", RunResult.FAILED: "❌", RunResult.INCONCLUSIVE: "⚠️"}
 _RIG_MARKS: dict[str, str] = {Grade.QUIET: "✅", Grade.DISTURBED: "⚠️", Grade.UNTRUSTED: "⛔"}
 _WORD_MARKS: dict[str, str] = {Word.FASTER: "✅", Word.SAME: "✅", Word.SLOWER: "❌", Word.CANNOT_TELL: "⚠️"}
 _COMPARED = "| | test | side | metric | baseline | ratio | visible | |\n|---|---|---|---|---|---|---|---|"
@@ -40,7 +40,7 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
 
     ``most_bytes``: length at which the table ends, with the number of tests that are left out.
     """
-    mark = "⚠️" if conclusion.is_untrusted else _RUN_MARKS.get(conclusion.fate, "⛔")
+    mark = "⚠️" if conclusion.is_untrusted else _RUN_MARKS.get(conclusion.result, "⛔")
     top = [f"## {mark} {escaped(conclusion.headline)}", ""]
     if conclusion.rig:
         top += [f"{_RIG_MARKS[conclusion.rig]} **Rig: {conclusion.rig}**", ""]
@@ -94,7 +94,9 @@ def _row(run: RunEvidence, test: TestConclusion) -> str:
     figures = figures_text(list(evidence.outcomes.values())) if evidence is not None else ""
     reason = test.full_reason or test.reason
     became = f"**{escaped(test.badge)}**" + (f": {escaped(reason)}" if reason else "")
-    return f"| {_MARKS.get(test.fate, '▫️')} | {escaped(short_node_id(test.node_id))} | {escaped(figures)} | {became} |"
+    return (
+        f"| {_MARKS.get(test.result, '▫️')} | {escaped(short_node_id(test.node_id))} | {escaped(figures)} | {became} |"
+    )
 
 
 def _fitting(rows: Sequence[str], room: int) -> Iterable[str]:

@@ -177,11 +177,11 @@ def to_svgs(panels: Sequence[View], title: str) -> list[Markup]:
     import vl_convert  # noqa: PLC0415 - an extra
 
     across = _WIDTH if len(panels) == 1 else (_WIDTH - _BETWEEN) // 2
-    place = {"width": across, "autosize": {"type": "fit-x"}, "params": [{"name": "across", "value": across}]}
+    sizing = {"width": across, "autosize": {"type": "fit-x"}, "params": [{"name": "across", "value": across}]}
     label, config = Markup.escape(visible(title)), json.loads(_THEME.read_text(encoding="utf-8")) | {"font": _FONT}
     made = []
     for panel in panels:
-        svg = vl_convert.vegalite_to_svg(json.dumps(shown(panel | place | {"config": config})))
+        svg = vl_convert.vegalite_to_svg(json.dumps(shown(panel | sizing | {"config": config})))
         made.append(Markup(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)))  # noqa: S704 - escaped
     return made
 

@@ -40,7 +40,7 @@ def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
     return [
         (
             ", ".join([of_it[0][0], *(name.removeprefix("DUT ") for name, _ in of_it[1:])]),
-            _beside(first[0], text, *of_it[0]),
+            _difference_text(first[0], text, *of_it[0]),
         )
         for text, of_it in alike.items()
     ]
@@ -51,7 +51,7 @@ def _dut_parts(info: DatapathInfo) -> list[str]:
     return [versions_text(info), f"{info.kind} datapath" + (f": {info.detail}" if info.detail else ""), *built]
 
 
-def _beside(first: tuple[str, DatapathInfo], text: str, name: str, info: DatapathInfo) -> str:
+def _difference_text(first: tuple[str, DatapathInfo], text: str, name: str, info: DatapathInfo) -> str:
     """``as DUT old, but OVS 3.5.0; from debian:trixie``; the whole text for the first, and for another datapath."""
     of_first = _dut_parts(first[1])
     own = [part for part in _dut_parts(info) if part not in of_first]
@@ -106,9 +106,9 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         testbed = f"{len(names)}, alike but for CPUs and devices: {', '.join(names)}"
     resumed = []
     if run.resumed:  # how much a later process took over from one that was killed
-        taken = sum(test.file in run.resumed for test in run.tests.values() if test.node_id)
-        left = f"{', '.join(sorted(run.resumed))}: {how_many(taken, 'test')} taken over from there"
-        resumed = [("Resumed", f"{left}, {sum(map(bool, run.tests)) - taken} measured afterwards")]
+        adopted = sum(test.file in run.resumed for test in run.tests.values() if test.node_id)
+        left = f"{', '.join(sorted(run.resumed))}: {how_many(adopted, 'test')} taken over from there"
+        resumed = [("Resumed", f"{left}, {sum(map(bool, run.tests)) - adopted} measured afterwards")]
     return [
         *dut_facts(run, data),
         ("Generator", engine),

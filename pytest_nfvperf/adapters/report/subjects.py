@@ -119,7 +119,7 @@ class StudyOutcomes:
         return self.outcomes[-1].slopes
 
 
-def named_apart(comparisons: Sequence[StudyOutcomes]) -> tuple[str, list[str]]:
+def distinct_names(comparisons: Sequence[StudyOutcomes]) -> tuple[str, list[str]]:
     """What the comparisons have in common, for their chart's title, and what sets each apart, for its legend."""
     names = [one.name.split(" · ") for one in comparisons]
     common = [part for part in names[0] if all(part in name for name in names)]

@@ -24,7 +24,7 @@ from pytest_nfvperf.model.display import (
     how_many,
     listed,
 )
-from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestResult
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
@@ -54,7 +54,7 @@ _GAP = "  "
 _INDENT, _MOST_BELOW = "    ", 3
 """Of what stands below a test's line on a terminal."""
 _XDIST_GROUP = re.compile(r"@[^\]]*$")
-_QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
+_QUIET = frozenset({TestResult.PASSED, TestResult.SKIPPED, TestResult.NOT_RUN})
 _TRIAL_COLUMNS = (
     *("trial", "purpose", "load_fps", "duration_s", "intended", "offered", "sent", "received", "lost", "loss_ratio"),
     *("p50_ns", "p99_ns", "valid", "reasons"),
@@ -147,14 +147,17 @@ def lines_of_test(tests: Sequence[TestConclusion]) -> list[str]:
 
 def listed_in_summary(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
     """Those that a run's summary lists. Skips are counted by their reasons, and passes are in the table."""
-    return [test for test in tests if test.fate not in _QUIET]
+    return [test for test in tests if test.result not in _QUIET]
 
 
 def topology_drawing(deployed: TopologyData) -> str:
     """The topology as text, and how the generator sends where that is recorded."""
     text = topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
-    ways = dict.fromkeys(deployed.sending.values())
-    lines = [f"{', '.join(port for port, used in deployed.sending.items() if used == way)}: {way}" for way in ways]
+    methods = dict.fromkeys(deployed.sending.values())
+    lines = [
+        f"{', '.join(port for port, used in deployed.sending.items() if used == method)}: {method}"
+        for method in methods
+    ]
     return "\n".join([text, *(f"rings of {line}" for line in lines)])
 
 

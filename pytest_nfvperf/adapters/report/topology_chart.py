@@ -198,15 +198,15 @@ class Layout:
         for column in columns:
             middle = bottom + _BRIDGE_HEIGHT / 2
             self.boxes.append(Box(None, column.lines, column.x, middle, column.width, _BRIDGE_HEIGHT))
-            self._place_nodes(column, column.below, bottom, -1, aside)
-            self._place_nodes(column, column.above, top, 1, aside)
+            self._arrange_nodes(column, column.below, bottom, -1, aside)
+            self._arrange_nodes(column, column.above, top, 1, aside)
         row = top + _BETWEEN_ROWS + (above + 0.2 if above else 0)
-        spanned = self._place_spanning(row, top)
+        spanned = self._arrange_spanning(row, top)
         self.height = max(row if above else top + 0.3, spanned) + _MARGIN
         left, right = columns[0].x - columns[0].width / 2 - 0.16, columns[-1].x + columns[-1].width / 2 + 0.16
         self.dut = (left, bottom - 0.13, right - left, _BRIDGE_HEIGHT + 0.26)
 
-    def _place_nodes(
+    def _arrange_nodes(
         self, column: _Column, nodes: Sequence[DrawnNode], edge: float, side: Literal[-1, 1], aside: float
     ) -> None:
         """Side by side over the width of the bridge, with a wire from each to this edge. ``side``: 1 is above it."""
@@ -223,16 +223,16 @@ class Layout:
                 self.lines.append(DrawnLine(kind, ((at, facing), (at, edge))))
             x += node.width + _BETWEEN_NODES + free
 
-    def _place_spanning(self, row: float, top: float) -> float:
+    def _arrange_spanning(self, row: float, top: float) -> float:
         """Nodes on several bridges, in a row of their own over the middle of each one's; returns its upper edge."""
-        upper = taken = 0.0
+        upper = right = 0.0
         for node in self._spanning:
             on = [self._columns[bridge].x for bridge, _ in node.ends]
             wanted = sum(on) / len(on) if on else self.width - node.width / 2 - _MARGIN
-            x = max(wanted, taken + node.width / 2 + _BETWEEN_NODES)
-            taken, upper = x + node.width / 2, max(upper, row + node.height)
+            x = max(wanted, right + node.width / 2 + _BETWEEN_NODES)
+            right, upper = x + node.width / 2, max(upper, row + node.height)
             self.boxes.append(Box(node.sort, node.lines, x, row + node.height / 2, node.width, node.height))
-            self.width = max(self.width, taken + _MARGIN)
+            self.width = max(self.width, right + _MARGIN)
             # A wire goes to the nearest corner of each bridge, past what is above it.
             count = len(node.ends)
             for number, (end, kind) in enumerate(zip(node.ends, node.kinds, strict=True)):
@@ -247,22 +247,22 @@ class Layout:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
         order = {name: number for number, name in enumerate(self._columns)}
         ends = [(link.kind, end) for link in self._topology.links for end in link.ends]
-        ends = [(kind, end) for kind, end in ends if order[end.bridge] < order[end.far_bridge]]
-        links, drawn = Counter((end.bridge, end.far_bridge) for _, end in ends), Counter[tuple[str, str]]()
+        ends = [(kind, end) for kind, end in ends if order[end.bridge] < order[end.peer_bridge]]
+        links, drawn = Counter((end.bridge, end.peer_bridge) for _, end in ends), Counter[tuple[str, str]]()
         for kind, end in ends:
-            pair = (end.bridge, end.far_bridge)
+            pair = (end.bridge, end.peer_bridge)
             left, right = (self._columns[name] for name in pair)
-            apart = order[pair[1]] - order[pair[0]]
+            rows_between = order[pair[1]] - order[pair[0]]
             y = self.dut[1] + self.dut[3] / 2 + (drawn[pair] - (links[pair] - 1) / 2) * _SPREAD
             drawn[pair] += 1
             a, b = (left.x + left.width / 2, y), (right.x - right.width / 2, y)
             line = DrawnLine(kind, (a, b), kind)
-            if apart > 1:
+            if rows_between > 1:
                 foot = self.dut[1] + 0.13
                 a, b = (a[0] - 0.07, foot), (b[0] + 0.07, foot)
-                low = foot - 0.3 - 0.05 * apart
+                low = foot - 0.3 - 0.05 * rows_between
                 line = DrawnLine(kind, (a, (a[0], low), (b[0], low), b))
-            self._anchors[end.bridge, end.port], self._anchors[end.far_bridge, end.far_port] = a, b
+            self._anchors[end.bridge, end.port], self._anchors[end.peer_bridge, end.peer_port] = a, b
             self.lines.append(line)
 
     def _place_flows(self) -> None:
@@ -334,10 +334,10 @@ def topology_chart(deployed: TopologyData, title: str) -> Markup:
     ]
     for box in layout.boxes:  # what is in front comes last
         edge = _INK if box.sort is None else _SORTS[box.sort]
-        place = ((box.x, box.y), (box.width, box.height))
-        parts.append(_rectangle(*place, 5, edge, fill=_PAPER))
+        position = ((box.x, box.y), (box.width, box.height))
+        parts.append(_rectangle(*position, 5, edge, fill=_PAPER))
         if box.sort is not None:
-            parts.append(_rectangle(*place, 5, "none", fill=edge, opacity=0.13))
+            parts.append(_rectangle(*position, 5, "none", fill=edge, opacity=0.13))
     parts += [_line(line) for line in sorted(layout.lines, key=lambda line: line.kind != FLOW)]
     parts += [_box_text(box) for box in layout.boxes]
     parts.append(_text(deployed.topology.name, (0.05 - left, top), 14, weight="bold", anchor="start"))
@@ -402,7 +402,7 @@ def _rectangle(
 
 def _text(
     text: str,
-    place: Point,
+    position: Point,
     size: float,
     colour: str = _INK,
     *,
@@ -410,8 +410,8 @@ def _text(
     anchor: str = "middle",
     around: str = "",
 ) -> Markup:
-    """``place``: its middle, or the end that ``anchor`` names. ``around``: colour around its letters."""
-    x, y = _at(*place).split()
+    """``position``: its middle, or the end that ``anchor`` names. ``around``: colour around its letters."""
+    x, y = _at(*position).split()
     look: dict[str, object] = {"font-weight": weight, "fill": colour, "text-anchor": anchor}
     if around:
         look |= {"stroke": around, "stroke-width": 3}
@@ -421,10 +421,10 @@ def _text(
 def _box_text(box: Box) -> Markup:
     top = box.y + (len(box.lines) - 1) * _LINE / 2
     looks = [(11.7, "bold"), *[(10.1, "normal")] * (len(box.lines) - 1)]
-    places = [(box.x, top - at * _LINE) for at in range(len(box.lines))]
+    positions = [(box.x, top - at * _LINE) for at in range(len(box.lines))]
     return Markup("").join(
-        _text(line, place, size, weight=weight, around=_PAPER if box.sort is None else "")
-        for line, place, (size, weight) in zip(box.lines, places, looks, strict=True)
+        _text(line, position, size, weight=weight, around=_PAPER if box.sort is None else "")
+        for line, position, (size, weight) in zip(box.lines, positions, looks, strict=True)
     )
 
 

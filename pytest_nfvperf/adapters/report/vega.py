@@ -43,7 +43,7 @@ _ZOOM["translate"] = "[pointerdown[event.shiftKey], window:pointerup] > window:p
 """With Shift, so that wheel and finger scroll the page; a double-click shows everything again."""
 
 
-_TOLD = {
+_HOVER = {
     name: {"expr": "datum.hover || datum.series + ': ' + datum.y + ' at ' + datum.x"}
     for name in ("tooltip", "description")
 }
@@ -53,7 +53,7 @@ _MOST_POINTS = 3_000
 
 _ACROSS = "width && (containerSize()[0] || 435)"
 """Width of the place for a panel. That of its axes follows from it, and from what is beside and below them."""
-_APART = ("fill", "stroke", "shape", "strokeDash", "strokeWidth", "size", "xOffset", "yOffset")
+_INDEPENDENT = ("fill", "stroke", "shape", "strokeDash", "strokeWidth", "size", "xOffset", "yOffset")
 """What each group of layers has a scale of its own for."""
 
 
@@ -135,7 +135,7 @@ def series(
         order = None if offset == "series" else "ascending"
         shared["yOffset" if across else "xOffset"] = {"field": offset, "type": "nominal", "sort": order}
     stroke, fill = {"stroke": _colours(looks, listed=not points)}, {"fill": _colours(looks)}
-    told: View = {"href": {"field": "link"}} if any(row.get("link") for row in rows) else {}
+    link: View = {"href": {"field": "link"}} if any(row.get("link") for row in rows) else {}
     intervals = any("low" in row for row in rows)
     layers: list[View] = []
     if intervals:
@@ -150,13 +150,13 @@ def series(
         kinds = [look.symbol or look.line for look in looks.values()]
         look_of = fill | {"shape": _scale(looks, [_SHAPES.get(kind, kind) for kind in kinds], listed=True)}
         look_of["size"] = _scale(looks, [look.size for look in looks.values()])
-        layers.append(_layer({"type": "point", "filled": True, **_TOLD}, look_of | told, _of(points)))
+        layers.append(_layer({"type": "point", "filled": True, **_HOVER}, look_of | link, _of(points)))
     elif len(rows) <= _MOST_POINTS:  # what lines show where a reader points
-        layers.append(_layer({"type": "point", **_TOLD}, told | {"opacity": {"value": 0}}))
+        layers.append(_layer({"type": "point", **_HOVER}, link | {"opacity": {"value": 0}}))
     if any(row.get("label") for row in rows):
-        beside = {"dx": 8, "dy": -7, "align": "left"} if intervals else {"dy": -9}
+        label_offset = {"dx": 8, "dy": -7, "align": "left"} if intervals else {"dy": -9}
         layers.append(
-            _layer({"type": "text", **beside}, fill | {"text": {"field": "label"}}, {"filter": "datum.label"})
+            _layer({"type": "text", **label_offset}, fill | {"text": {"field": "label"}}, {"filter": "datum.label"})
         )
     return {"data": {"values": list(rows)}, "encoding": shared, "layer": layers}
 
@@ -185,7 +185,7 @@ def bars(x: View, y: View, rows: Sequence[Row], colour: str) -> View:
     return {
         "data": {"values": list(rows)},
         "encoding": shared,
-        "layer": [_layer({"type": "bar", "fill": colour, **_TOLD}, {})],
+        "layer": [_layer({"type": "bar", "fill": colour, **_HOVER}, {})],
     }
 
 
@@ -211,7 +211,7 @@ def panel(title: str, *groups: View, notes: Sequence[str] = (), height: int = _H
         for layer in (layer for group in shown for layer in group["layer"]):
             layer["mark"]["clip"] = {"expr": "length(data('zoom_store')) > 0"}  # else marks at an edge are cut
     heading = {"text": title, "subtitle": list(notes)} if notes else title
-    resolve = {"scale": dict.fromkeys(_APART, "independent")}
+    resolve = {"scale": dict.fromkeys(_INDEPENDENT, "independent")}
     view = {"title": heading, "description": title, "height": height, "layer": shown, "resolve": resolve}
     return view | {"params": [{"name": "across", "expr": _ACROSS}]}
 

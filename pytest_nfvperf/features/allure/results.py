@@ -18,7 +18,8 @@ from uuid import uuid4
 import allure
 import allure_commons
 from allure_commons.logger import AllureFileLogger
-from allure_commons.model2 import Label, Parameter, Status, StatusDetails, TestResult, TestStepResult
+from allure_commons.model2 import Label, Parameter, Status, StatusDetails, TestStepResult
+from allure_commons.model2 import TestResult as AllureResult
 from allure_commons.types import LabelType
 from allure_commons.utils import md5, now
 
@@ -26,7 +27,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.junit import module_of, split_node_id
 from pytest_nfvperf.adapters.report.run_facts import flattened
 from pytest_nfvperf.model.display import storable
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestResult
 from pytest_nfvperf.model.evidence.records import RunData, TestData
 
 # allure-python-commons says py.typed, but these have no annotations.
@@ -41,14 +42,14 @@ _HISTORY = "allure-history.jsonl"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")
 """In Python's text of an object, it differs from run to run, and Allure tells tests apart by their parameters."""
 _STATUS = {
-    Fate.FAILED: Status.FAILED,
-    Fate.INCONCLUSIVE: Status.BROKEN,
-    Fate.BROKEN: Status.BROKEN,
-    Fate.ERROR: Status.BROKEN,
-    Fate.USAGE: Status.BROKEN,
-    Fate.INTERNAL: Status.BROKEN,
-    Fate.UNFINISHED: Status.BROKEN,
-    Fate.NOT_RUN: Status.SKIPPED,
+    TestResult.FAILED: Status.FAILED,
+    TestResult.INCONCLUSIVE: Status.BROKEN,
+    TestResult.BROKEN: Status.BROKEN,
+    TestResult.ERROR: Status.BROKEN,
+    TestResult.USAGE: Status.BROKEN,
+    TestResult.INTERNAL: Status.BROKEN,
+    TestResult.UNFINISHED: Status.BROKEN,
+    TestResult.NOT_RUN: Status.SKIPPED,
 }
 """For what Allure by itself would call something else; it knows what passed and what was skipped."""
 
@@ -62,8 +63,8 @@ def set_allure_result(became: TestConclusion) -> None:
         result.labels = [label for label in result.labels if label.name != _RESULT]
         for parameter in result.parameters:
             parameter.value = _ADDRESS.sub("", parameter.value)
-    dynamic.label(_RESULT, str(became.fate))
-    status = _STATUS.get(became.fate)
+    dynamic.label(_RESULT, str(became.result))
+    status = _STATUS.get(became.result)
     if result is None or status is None or became.tolerated:
         return
     result.status = status
@@ -168,25 +169,25 @@ def storable_texts(item: Any) -> Any:
 
 def _has_none(became: TestConclusion, run: RunEvidence) -> bool:
     """True if no process wrote a result. If an unfinished test was interrupted, its own process did."""
-    if became.fate in {Fate.NOT_RUN, Fate.UNFINISHED}:
-        return became.fate is Fate.NOT_RUN
+    if became.result in {TestResult.NOT_RUN, TestResult.UNFINISHED}:
+        return became.result is TestResult.NOT_RUN
     _, _, name = split_node_id(became.node_id)
     return not name or run.tests[became.node_id].end is None
 
 
-def _result_of(became: TestConclusion, data: TestData | None) -> TestResult:
+def _result_of(became: TestConclusion, data: TestData | None) -> AllureResult:
     """Named as by allure-pytest, so that Allure finds the test in other runs. ``data``: None if it never began."""
     path, classes, name = split_node_id(became.node_id)
     module = module_of(path)
     full_name = f"{'.'.join([module, *classes])}#{name.partition('[')[0]}"
     time_ms = _now_ms()
-    result = TestResult(
+    result = AllureResult(
         uuid=str(uuid4()),
         name=name or path,
         fullName=full_name,
         titlePath=[*path.split("/"), *classes],
         testCaseId=_md5(full_name),
-        status=_STATUS[became.fate],
+        status=_STATUS[became.result],
         statusDetails=StatusDetails(message=became.reason),
         start=time_ms,
         stop=time_ms,
@@ -203,7 +204,7 @@ def _labels(became: TestConclusion, module: str, classes: list[str], own: dict[s
     """``own``: the labels by which SLA selectors know the test."""
     package, _, file = module.rpartition(".")
     labels = {
-        _RESULT: str(became.fate),
+        _RESULT: str(became.result),
         LabelType.PARENT_SUITE: package,
         LabelType.SUITE: own.get("suite", file),
         LabelType.SUB_SUITE: " > ".join(classes),

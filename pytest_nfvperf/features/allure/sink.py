@@ -115,8 +115,8 @@ class AllureSink(Sink):
                 if self._report_dir is not None:
                     results.write_allure_files(self._report_dir, data, os.environ)
             case TestData():
-                for kept in (self._trials, self._steps, self._sampled, self._verdicts, self._errors):
-                    kept.clear()
+                for store in (self._trials, self._steps, self._sampled, self._verdicts, self._errors):
+                    store.clear()
                 _label(data)
             case TestEndData():
                 verdicts, errors = tuple(self._verdicts), tuple(self._errors)

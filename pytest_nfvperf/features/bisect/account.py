@@ -272,8 +272,8 @@ def _ratios(x: View, question: Question, events: Sequence[Event], evidence: Leve
     for at in sorted(measured):
         ratio, low, high = (end * 100 for end in measured[at].interval())
         hover = f"{question.versions[at]}: {ratio:.2f} % ({low:.2f} .. {high:.2f} %)"
-        place = {"series": _MEASURED, "x": question.versions[at], "y": ratio}
-        rows.append(place | {"low": low, "high": high, "hover": hover})
+        mark = {"series": _MEASURED, "x": question.versions[at], "y": ratio}
+        rows.append(mark | {"low": low, "high": high, "hover": hover})
     y = vega.number("y", f"% of {question.versions[0]}")
     levels = [(100, "", _LEVEL), (evidence.change.interval()[0] * 100, "", _LEVEL)]
     looks = {_MEASURED: Look(vega.BLUE, "circle"), "good end": Look(vega.BLUE, "square")} | _CANNOT_LOOK
@@ -284,8 +284,8 @@ def _failures(x: View, question: Question, events: Sequence[Event], now: Bisecti
     test = now.subject.test if now.subject else ""
     rows = _skipped(question, events, 0)
     for at, ran in sorted(runs(events, test).items()):
-        place = {"series": "runs that failed", "x": question.versions[at], "y": 100 * ran.failed / ran.count}
-        rows.append(place | {"label": f"{ran.failed}/{ran.count}"})
+        mark = {"series": "runs that failed", "x": question.versions[at], "y": 100 * ran.failed / ran.count}
+        rows.append(mark | {"label": f"{ran.failed}/{ran.count}"})
     looks = {"runs that failed": Look(vega.BLUE, "circle")} | _CANNOT_LOOK
     y = vega.number("y", "failed runs, %", reach=(0, 100))
     return vega.panel(f"{test} on each version", vega.series(x, y, rows, looks))

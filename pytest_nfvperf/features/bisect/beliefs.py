@@ -13,7 +13,7 @@ _POINTS, _REACH = 160, 6.0
 
 _JITTER = 0.1
 """Standard deviation of a version's own level around its neighbours' (code layout), as a part of the change."""
-APART = 3.0
+PLANNED_DEVIATIONS = 3.0
 """Standard deviations from a level to the middle between both, for which blocks are planned."""
 _FEWEST_BLOCKS = 4
 _BETWEEN = 2.5
@@ -173,7 +173,7 @@ class Levels:
     @property
     def enough_blocks(self) -> int:
         """Blocks that suffice to decide on which side a usual version is."""
-        enough = (self.change.value / (2 * APART)) ** 2 - self.jitter
+        enough = (self.change.value / (2 * PLANNED_DEVIATIONS)) ** 2 - self.jitter
         return max(_FEWEST_BLOCKS, math.ceil(self.block_variance / enough))
 
     def between(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import NormalDist
 
 from pytest_nfvperf.features.bisect.beliefs import (
-    APART,
+    PLANNED_DEVIATIONS,
     Levels,
     Range,
     expected_run_information_bits,
@@ -182,7 +182,7 @@ def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSu
     worst = min(figures, key=lambda each: each.better_by, default=None)
     if (
         worst is not None
-        and worst.better_by <= -2 * APART
+        and worst.better_by <= -2 * PLANNED_DEVIATIONS
         and abs(math.expm1(worst.estimate.value)) >= SMALLEST_INSTRUCTIONS
     ):
         return worst.subject
@@ -249,11 +249,12 @@ def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject |
         return BisectionVerdict(
             VerdictKind.NOTHING, text=f"the tests gave no figure{wanted} in which versions could be compared{note}"
         )
-    # A difference of 2 * APART standard errors lets a version be assigned to one of the ends, and ends the looks early.
+    # A difference of 2 * PLANNED_DEVIATIONS standard errors lets a version be assigned to one of the ends, and ends
+    # the looks early.
     # A smaller one counts only after the last look, if it is significant over all figures.
     worst = min(figures, key=lambda each: each.better_by)
     large = abs(math.expm1(worst.estimate.value)) >= question.smallest
-    if worst.better_by <= -2 * APART and large:
+    if worst.better_by <= -2 * PLANNED_DEVIATIONS and large:
         return worst.subject
     more = next((look - blocks for look in _LOOKS if look > blocks), 0)
     if more > 0:

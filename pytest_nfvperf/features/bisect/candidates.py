@@ -41,22 +41,22 @@ def listed_candidates(good: str, bad: str, between: Sequence[str], registry: Reg
         ConfigError: one is given twice, or is neither kept nor a path.
     """
     wheres = [good, *between, bad]
-    places: dict[str | None, str] = {}
+    names: dict[str | None, str] = {}
     for where in wheres:
         if "/" in where and not Path(where).is_dir():
             raise ConfigError(
                 f"{where!r} is no directory: name a kept version (`nfvperf ovs list`), a prefix or a root"
             )
-        place = resolve_version(NamedOvs(where, where), registry).prefix
-        if place in places:
-            other = places[place]
+        prefix = resolve_version(NamedOvs(where, where), registry).prefix
+        if prefix in names:
+            other = names[prefix]
             if {other, where} == {good, bad}:
                 raise ConfigError(f"--good and --bad are the same version, {other!r}: give two that differ")
             same = other if other == where else f"{other} and {where}"
             raise ConfigError(
                 f"{same} is in the list twice: --versions has what lies between --good and --bad, each once"
             )
-        places[place] = where
+        names[prefix] = where
     parts = Counter(map(_last_part, wheres))  # the name is the last part of the path, where that is unique
     return [Candidate(_last_part(where) if parts[_last_part(where)] == 1 else where, where) for where in wheres]
 
@@ -130,8 +130,8 @@ class Installer:
             return candidate.where
         origin = f"{GIT}{candidate.commit.commit}"
         while True:
-            kept = [version.name for version in self._registry.all() if version.origin == origin]
-            name = kept[0] if kept else self._built(candidate.commit)
+            cached = [version.name for version in self._registry.all() if version.origin == origin]
+            name = cached[0] if cached else self._built(candidate.commit)
             if name in self._held:
                 return name
             if lease := self._registry.hold(name):

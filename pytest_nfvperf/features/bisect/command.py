@@ -19,15 +19,15 @@ from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.features.bisect.bisection import BisectionVerdict, VerdictKind
 from pytest_nfvperf.features.bisect.events import By, Question, failed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestResult
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
-_FOUND, _REFUSED, _OPEN = 0, 1, RunFate.INCONCLUSIVE.exit_status
+_FOUND, _REFUSED, _OPEN = 0, 1, RunResult.INCONCLUSIVE.exit_status
 """One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
-_KEPT = "The measurements are kept: run the same command again to continue."
+_RESUMABLE = "The measurements are kept: run the same command again to continue."
 
 
 # ``nfvperf bisect``.
@@ -61,7 +61,7 @@ def _add_parser(commands: Commands) -> None:
     parser.set_defaults(command=_bisect)
 
 
-BISECT = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tests=True)
+BISECT = Command(_add_parser, usage_status=RunResult.USAGE.exit_status, takes_tests=True)
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
@@ -71,23 +71,23 @@ def _bisect(arguments: argparse.Namespace) -> int:
             return _run(arguments)
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
-        return RunFate.USAGE.exit_status
+        return RunResult.USAGE.exit_status
     except (TestbedError, OSError) as error:
         text = str(error)
         if isinstance(error, OSError):
             text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         print()  # ends the line of the current step
-        print(f"nfvperf: {text}\n{_KEPT}", file=sys.stderr)
-        return RunFate.BROKEN.exit_status
+        print(f"nfvperf: {text}\n{_RESUMABLE}", file=sys.stderr)
+        return RunResult.BROKEN.exit_status
     except KeyboardInterrupt:
         print()
-        print(f"nfvperf: interrupted. {_KEPT}", file=sys.stderr)
-        return RunFate.INTERRUPTED.exit_status
+        print(f"nfvperf: interrupted. {_RESUMABLE}", file=sys.stderr)
+        return RunResult.INTERRUPTED.exit_status
     except Exception:  # noqa: BLE001 - Python would end with 1, which means that there is nothing to bisect
         print()
         traceback.print_exc()
         print("nfvperf: a fault of nfvperf, which says nothing of any version: please report it.", file=sys.stderr)
-        return RunFate.INTERNAL.exit_status
+        return RunResult.INTERNAL.exit_status
 
 
 @contextmanager
@@ -237,17 +237,17 @@ def _judgement(arguments: argparse.Namespace) -> tuple[Judged, str]:
 
 def _judged(run: RunConclusion) -> tuple[Judged, str]:
     """Judge a version by a run. Only a failed test means bad: a rig, a skip or a mistake gives no answer."""
-    if run.fate is RunFate.INTERRUPTED:
+    if run.result is RunResult.INTERRUPTED:
         return Judged.STOP, run.last_line
     bad = [test for test in run.tests if failed(test)]
-    if bad and run.fate in {RunFate.FAILED, RunFate.BROKEN}:
+    if bad and run.result in {RunResult.FAILED, RunResult.BROKEN}:
         return Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].full_reason or bad[0].reason}"
-    if run.fate not in {RunFate.ACCEPTED, RunFate.PASSED}:
+    if run.result not in {RunResult.ACCEPTED, RunResult.PASSED}:
         return Judged.CANNOT_TELL, f"cannot tell: {run.last_line}"
     inconclusive = [test for test in run.tests if test.tolerated]
     if inconclusive:
         return Judged.CANNOT_TELL, f"cannot tell: {inconclusive[0].node_id} was inconclusive"
-    if not any(test.fate is Fate.PASSED for test in run.tests):
+    if not any(test.result is TestResult.PASSED for test in run.tests):
         return Judged.CANNOT_TELL, f"cannot tell: {run.headline}"
     return Judged.GOOD, f"good: {run.headline}"
 

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pytest_nfvperf.adapters.evidence.writer import sync
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestResult
 from pytest_nfvperf.model.metrics import metric_of
 
 _VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
@@ -224,12 +224,14 @@ def unusable(events: Sequence[Event]) -> dict[int, str]:
 
 def failed(test: TestConclusion) -> bool:
     """True for a failed test, and for one in which the DUT's own daemon died."""
-    return test.fate is Fate.FAILED or (test.fate is Fate.BROKEN and bool(_VSWITCHD_DIED.search(test.reason)))
+    return test.result is TestResult.FAILED or (
+        test.result is TestResult.BROKEN and bool(_VSWITCHD_DIED.search(test.reason))
+    )
 
 
 def passed(test: TestConclusion) -> bool:
     """True for a test that passed and could have failed."""
-    return test.fate is Fate.PASSED and not test.tolerated
+    return test.result is TestResult.PASSED and not test.tolerated
 
 
 _KINDS: dict[str, type[Event]] = {"compared": VersionComparison, "ran": Ran, "unusable": Unusable}

@@ -30,7 +30,7 @@ from pytest_nfvperf.features.bisect.events import (
     passed,
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult
 from pytest_nfvperf.model.metrics import metric_of
 
 _OUTPUT = "output.txt"
@@ -154,7 +154,7 @@ def compare(
             f"the comparison ended with status {status}, and compared nothing: {tail(output, 1).strip()}\n"
             f"It said:\n{tail(output)}"
         )
-        usage = status in {RunFate.USAGE.exit_status, RunFate.EMPTY.exit_status}
+        usage = status in {RunResult.USAGE.exit_status, RunResult.EMPTY.exit_status}
         raise ConfigError(what) if usage else TestbedError(what)
     return read_comparison(documents[0])
 
@@ -247,25 +247,25 @@ class MeasuredVersions:
         run = self._conclusion(version, where)
         good = tuple(test.node_id for test in run.tests if passed(test))
         bad = tuple((test.node_id, test.full_reason or test.reason) for test in run.tests if failed(test))
-        if good or bad or run.fate is not RunFate.BROKEN:
+        if good or bad or run.result is not RunResult.BROKEN:
             return Ran(version, good, bad, again)
         # The version is unusable only if the testbed does not break on the good end as well.
         control = self._conclusion(0, self.installer.where(self.candidates[0])) if version else run
-        if control.fate is RunFate.BROKEN:
+        if control.result is RunResult.BROKEN:
             raise TestbedError(f"the testbed broke on {self.candidates[0].name}: {control.last_line}")
         return Unusable(version, run.reason)
 
     def _conclusion(self, version: int, where: str) -> RunConclusion:
         run = run_tests([*self.arguments, "--nfv-ovs", where], self._new_directory(version))
-        if run.fate in {RunFate.USAGE, RunFate.EMPTY}:
+        if run.result in {RunResult.USAGE, RunResult.EMPTY}:
             raise ConfigError(f"the tests cannot be run: {run.last_line}")
-        if run.fate in {RunFate.INTERRUPTED, RunFate.KILLED, RunFate.INTERNAL}:
+        if run.result in {RunResult.INTERRUPTED, RunResult.KILLED, RunResult.INTERNAL}:
             raise TestbedError(f"the tests were interrupted on {self.candidates[version].name}: {run.last_line}")
         return run
 
     def _new_directory(self, version: int) -> Path:
         """``007-v12``: in the order of time, with the version's name."""
         name = self.candidates[version].name.replace(":", "-").replace("/", "-")
-        taken = {path.name.partition("-")[0] for path in self.results.glob("*-*")}
-        number = next(each for each in itertools.count(1) if f"{each:03}" not in taken)
+        in_use = {path.name.partition("-")[0] for path in self.results.glob("*-*")}
+        number = next(each for each in itertools.count(1) if f"{each:03}" not in in_use)
         return self.results / f"{number:03}-{name}"

@@ -16,8 +16,8 @@ from pytest_nfvperf.features.history.series import (
     AT_LEAST,
     AT_MOST,
     LEAST_RUNS,
-    NEAR,
     SMALLEST,
+    STEP_NOISE_RUNS,
     FigureSeries,
     Step,
 )
@@ -43,7 +43,7 @@ _MOST_DISTURBED = 1 / 3
 """Largest share of disturbed runs: if more scatter, nothing says which of them are the usual ones."""
 
 _TESTS = 2
-"""Tests of each place: Student's t is the stronger one with two runs on a side, ranks if a run strays."""
+"""Tests of each candidate: Student's t is the stronger one with two runs on a side, ranks if a run strays."""
 
 _NO_RUPTURES = "change points need ruptures: pip install 'pytest-nfvperf[history]'"
 
@@ -57,9 +57,9 @@ def disturbed_runs(several: Sequence[FigureSeries], smallest: float = SMALLEST) 
     scatter: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for series in several:
         logs = [math.log(value) for value in series.values]
-        apart = [abs(later - earlier) for earlier, later in pairwise(logs)]
-        usual = max(_NO_NOISE, median(apart or [0.0]))
-        for point, difference in zip(series.points[1:], apart, strict=True):
+        steps = [abs(later - earlier) for earlier, later in pairwise(logs)]
+        usual = max(_NO_NOISE, median(steps or [0.0]))
+        for point, difference in zip(series.points[1:], steps, strict=True):
             scatter.setdefault((point.run.started_ns, point.run.run), []).append((difference / usual, difference))
     runs = [run for _, run in sorted(scatter)]
     relative, shares = (
@@ -71,7 +71,7 @@ def disturbed_runs(several: Sequence[FigureSeries], smallest: float = SMALLEST) 
     large = [difference > limit and share > least for difference, share in zip(relative, shares, strict=True)]
     disturbed: set[str] = set()
     for start in range(len(runs) - _WINDOW + 1):
-        here = [place for place in range(start, start + _WINDOW) if large[place]]
+        here = [index for index in range(start, start + _WINDOW) if large[index]]
         if len(here) >= _RESTLESS:
             disturbed.update(runs[here[0] : here[-1]])
     return frozenset(disturbed) if len(disturbed) <= _MOST_DISTURBED * len(runs) else frozenset()
@@ -93,33 +93,35 @@ def steps_among(
     left_out = [(disturbed or {}).get(series.machine, frozenset()) for series in several]
     proposed = [steps(series, smallest, out) for series, out in zip(several, left_out, strict=True)]
     runs = sorted({(point.run.started_ns, point.run.run) for series in several for point in series.points})
-    order = {run: place for place, (_, run) in enumerate(runs)}
+    order = {run: position for position, (_, run) in enumerate(runs)}
     chances: dict[tuple[int, int], list[float]] = {}
     for series, own in zip(several, proposed, strict=True):
         for step in own:
             chances.setdefault((series.machine, order[series.points[step.at].run.run]), []).append(step.p_value)
-    beside = {
+    neighbours = {
         (machine, middle): sorted(
-            p for place in (middle - 1, middle, middle + 1) for p in chances.get((machine, place), [])
+            p for position in (middle - 1, middle, middle + 1) for p in chances.get((machine, position), [])
         )
         for machine, middle in chances
     }
-    together = {key: _simes(p_values, len(several)) for key, p_values in beside.items()}
-    kept = []
+    combined = {key: _simes(p_values, len(several)) for key, p_values in neighbours.items()}
+    confirmed = []
     for series, own, out in zip(several, proposed, left_out, strict=True):
         clear = []
         for step in own:
             # Of two steps in a row of one series only the clearer one can be that of the others.
-            second = any(other.p_value < step.p_value and 0 < abs(other.at - step.at) <= 2 * NEAR for other in own)
-            place = (series.machine, order[series.points[step.at].run.run])
-            p_value = _simes([step.p_value], len(several)) if second else together[place]
+            second = any(
+                other.p_value < step.p_value and 0 < abs(other.at - step.at) <= 2 * STEP_NOISE_RUNS for other in own
+            )
+            position = (series.machine, order[series.points[step.at].run.run])
+            p_value = _simes([step.p_value], len(several)) if second else combined[position]
             clear += [step.at] if p_value <= _SIGNIFICANCE else []
         if len(clear) == len(own):
-            kept.append(own)
+            confirmed.append(own)
             continue
         prepared = _Prepared(series, out)  # what is left is tested anew: levels reach further now
-        kept.append(prepared.steps_at([prepared.places.index(index) for index in clear], smallest))
-    return kept
+        confirmed.append(prepared.steps_at([prepared.indices.index(index) for index in clear], smallest))
+    return confirmed
 
 
 def _simes(p_values: Sequence[float], hypotheses: int) -> float:
@@ -143,17 +145,17 @@ def steps(series: FigureSeries, smallest: float = SMALLEST, disturbed: frozenset
 
 
 class _Prepared:
-    """Logarithms and bounds of a series without its disturbed runs; ``places`` are theirs in the series."""
+    """Logarithms and bounds of a series without its disturbed runs; ``indices`` are theirs in the series."""
 
     def __init__(self, series: FigureSeries, disturbed: frozenset[str]) -> None:
-        self.places = [place for place, point in enumerate(series.points) if point.run.run not in disturbed]
-        figures = [series.points[place].figure for place in self.places]
+        self.indices = [index for index, point in enumerate(series.points) if point.run.run not in disturbed]
+        figures = [series.points[index].figure for index in self.indices]
         self.logs = [math.log(figure.value) for figure in figures]
         self.bounds = [figure.bound for figure in figures]
 
-    def steps_at(self, places: Sequence[int], smallest: float) -> list[Step]:
-        """The steps at those of these places that chance does not explain. The places are among the logarithms."""
-        left = list(places)
+    def steps_at(self, indices: Sequence[int], smallest: float) -> list[Step]:
+        """The steps at those of these indices that chance does not explain. The indices are among the logarithms."""
+        left = list(indices)
         while left:
             tested = _tested(self.logs, self.bounds, left, smallest)
             weakest = max(tested, key=lambda step: step.p_value)
@@ -163,13 +165,13 @@ class _Prepared:
         return []
 
     def restored(self, step: Step) -> Step:
-        """With its place in the series."""
-        at = self.places[step.at]
-        return replace(step, at=at, disturbed_before=at - self.places[step.at - 1] - 1)
+        """With its index in the series."""
+        at = self.indices[step.at]
+        return replace(step, at=at, disturbed_before=at - self.indices[step.at - 1] - 1)
 
 
 def _proposed(logs: Sequence[float]) -> list[int]:
-    """More places than there are steps: the tests choose among them."""
+    """More candidates than there are steps: the tests choose among them."""
     import numpy as np  # noqa: PLC0415 - it takes long to load
 
     try:
@@ -177,15 +179,15 @@ def _proposed(logs: Sequence[float]) -> list[int]:
     except ImportError as error:
         raise ConfigError(_NO_RUPTURES) from error
     # The noise is the standard deviation from neighbour to neighbour, so that steps do not count as noise.
-    apart = [abs(later - earlier) for earlier, later in pairwise(logs)]
-    noise = max(_NO_NOISE, median(apart) * _MAD_TO_SIGMA / math.sqrt(2))
+    differences = [abs(later - earlier) for earlier, later in pairwise(logs)]
+    noise = max(_NO_NOISE, median(differences) * _MAD_TO_SIGMA / math.sqrt(2))
     found = ruptures.KernelCPD(kernel="linear", min_size=_LEAST_AFTER).fit(np.array(logs)[:, None])
-    return [int(place) for place in found.predict(pen=2 * math.log(len(logs)) * noise**2)[:-1]]
+    return [int(index) for index in found.predict(pen=2 * math.log(len(logs)) * noise**2)[:-1]]
 
 
-def _tested(logs: Sequence[float], bounds: Sequence[str], places: Sequence[int], smallest: float) -> list[Step]:
-    """Test each place against its neighbours."""
-    edges = [0, *places, len(logs)]
+def _tested(logs: Sequence[float], bounds: Sequence[str], indices: Sequence[int], smallest: float) -> list[Step]:
+    """Test each candidate against its neighbours."""
+    edges = [0, *indices, len(logs)]
     looked_at = len(logs) - 2 * _LEAST_AFTER + 1
     tested = []
     for start, at, end in zip(edges, edges[1:], edges[2:], strict=False):

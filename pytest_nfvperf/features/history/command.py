@@ -32,7 +32,7 @@ from pytest_nfvperf.features.history.triage import triage
 from pytest_nfvperf.model.display import did_you_mean, folded, how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.verdict import Baseline
@@ -47,8 +47,8 @@ _FIRST_RELEASE = datetime(2025, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(days=1)
 """The most by which two clocks that are set differ: somebody took one time zone for another."""
 _NOTHING_NEW, _WORSE = 0, 1
-_USAGE, _TOO_FEW = RunFate.USAGE.exit_status, RunFate.INCONCLUSIVE.exit_status
-_DAMAGED = RunFate.BROKEN.exit_status
+_USAGE, _TOO_FEW = RunResult.USAGE.exit_status, RunResult.INCONCLUSIVE.exit_status
+_DAMAGED = RunResult.BROKEN.exit_status
 """A file of the history could not be read. The others were used, and showed nothing new."""
 _SMALLEST = "3%"
 
@@ -67,7 +67,7 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
         run=run.run_id,
         when=start_text(run),
         started_ns=run.started_ns,
-        result=str(conclude(run).fate),
+        result=str(conclude(run).result),
         testbed=data.testbed.name,
         versions=versions_of(data),
         measured=found,
@@ -150,7 +150,7 @@ def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) 
             watched.append(Watched(series, why_not=reason))
             continue
         of_series = changes(series, next(found_steps), metric_of(series.metric).better, history.acknowledged, smallest)
-        left_out = (place for place, point in enumerate(series.points) if point.run.run in disturbed[series.machine])
+        left_out = (index for index, point in enumerate(series.points) if point.run.run in disturbed[series.machine])
         watched.append(Watched(series, of_series, disturbed=frozenset(left_out)))
     return watched
 
@@ -217,7 +217,7 @@ def _add(arguments: argparse.Namespace) -> int:
     figures = how_many(sum(len(one.figures) for one in entry.measured), "figure")
     contents = f"{figures} of {how_many(len(entry.measured), 'subject')}"
     print(f"{'added' if new else 'there already'}: {path}: {contents}")
-    if entry.result not in {RunFate.ACCEPTED, RunFate.PASSED}:
+    if entry.result not in {RunResult.ACCEPTED, RunResult.PASSED}:
         print(f"This run was {entry.result}: the history has what it measured, and says so.")
     for problem in run.problems:
         print(problem)

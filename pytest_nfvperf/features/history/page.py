@@ -176,7 +176,7 @@ def render_history(
     )
     anchors = {id(each.series): f"s-{number}" for number, each in enumerate(shown)}
     by_machine = machines(entries)
-    order = {run.run: place for place, run in enumerate(runs)}
+    order = {run.run: index for index, run in enumerate(runs)}
     versions = [", ".join(f"{name} {value[:16]}" for name, value in run.versions.items()) for run in runs]
     chart_data = {  # what history.js draws from
         "runs": [(run.run, run.when, text) for run, text in zip(runs, versions, strict=True)],
@@ -221,7 +221,7 @@ def _notices(runs: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[s
     if newest and all(watched_series.why_not for watched_series in newest):
         notices.append("Too few runs to tell: none of the newest run's series can be checked yet.")
     disturbed = {
-        watched_series.series.points[place].run.run for watched_series in watched for place in watched_series.disturbed
+        watched_series.series.points[index].run.run for watched_series in watched for index in watched_series.disturbed
     }
     groups = [list(group) for is_so, group in groupby(runs, key=lambda run: run.run in disturbed) if is_so]
     spans = [f"{group[0].run} to {group[-1].run}" if len(group) > 1 else group[0].run for group in groups]
@@ -310,13 +310,13 @@ def sparkline(watched: Watched) -> Markup:
     values = watched.series.values
     low, high = _reach(values)
 
-    def x(place: float) -> float:
-        return round(_SPARK_WIDTH * (place + 0.5) / len(values), 1)
+    def x(index: float) -> float:
+        return round(_SPARK_WIDTH * (index + 0.5) / len(values), 1)
 
     def y(value: float) -> float:
         return round(_SPARK_HEIGHT * (high - value) / (high - low), 1)
 
-    points = [f"{x(place)} {y(value)}" for place, value in enumerate(values)]
+    points = [f"{x(index)} {y(value)}" for index, value in enumerate(values)]
     path = "M" + "L".join(points if len(points) > 1 else [f"{x(-0.2)} {y(values[0])}", f"{x(0.2)} {y(values[0])}"])
     rules = Markup("").join(
         Markup('<line class="{0}" x1="{1}" x2="{1}" y1="0" y2="{2}"/>').format(

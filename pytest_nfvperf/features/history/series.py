@@ -29,7 +29,7 @@ LEAST_RUNS = 6
 SMALLEST = 0.03
 """Changes below this share are not reported."""
 
-NEAR = 2
+STEP_NOISE_RUNS = 2
 """Runs by which noise moves a change point: among the series that one cause changed, and as runs are added."""
 
 _NAMED = ("suite", "test", "topology", "frame_size")
@@ -278,7 +278,7 @@ class Step:
     Attributes:
         at: index of the first point after it.
         before, after: medians between it and the neighbouring change points.
-        p_value: of no change, corrected for all places that were tested.
+        p_value: of no change, corrected for all candidates that were tested.
         disturbed_before: number of disturbed points just before it, which were left out: the change may be among them.
     """
 
@@ -326,7 +326,7 @@ class Watched:
 
     Attributes:
         why_not: why it cannot be checked; else "".
-        disturbed: places of the points that were left out, because they scatter much more than the others.
+        disturbed: indices of the points that were left out, because they scatter much more than the others.
     """
 
     series: FigureSeries
@@ -373,18 +373,18 @@ def changes(
 def _acknowledged(
     series: FigureSeries, steps: Sequence[Step], acknowledged: Sequence[Acknowledgement]
 ) -> dict[int, Acknowledgement]:
-    """By the place of the step. An acknowledgement covers the nearest step only."""
-    places = {point.run.run: place for place, point in enumerate(series.points)}
+    """By the index of the step. An acknowledgement covers the nearest step only."""
+    indices = {point.run.run: index for index, point in enumerate(series.points)}
     by_step = {}
     for acknowledgement in acknowledged:
         if (
             not series.is_about(acknowledgement.test, acknowledgement.metric)
-            or acknowledgement.at not in places
+            or acknowledgement.at not in indices
             or not steps
         ):
             continue
-        place = places[acknowledgement.at]
-        nearest = min((step.at for step in steps), key=lambda step_at: abs(step_at - place))
-        if abs(nearest - place) <= NEAR:
+        index = indices[acknowledgement.at]
+        nearest = min((step.at for step in steps), key=lambda step_at: abs(step_at - index))
+        if abs(nearest - index) <= STEP_NOISE_RUNS:
             by_step[nearest] = acknowledgement
     return by_step

@@ -28,7 +28,7 @@ from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, machine
 from pytest_nfvperf.features.history.triage import TriageLine, triage
 from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 from pytest_nfvperf.session.slas import start_text
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def _add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--version-url", action="append", default=[], metavar="[NAME=]URL", help="as of `nfvperf history show`"
     )
-    parser.set_defaults(command=_site, mistake_status=RunFate.USAGE.exit_status)
+    parser.set_defaults(command=_site, mistake_status=RunResult.USAGE.exit_status)
 
 
-SITE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status)
+SITE = Command(_add_parser, usage_status=RunResult.USAGE.exit_status)
 
 
 def _site(arguments: argparse.Namespace) -> int:
@@ -133,7 +133,7 @@ def _site(arguments: argparse.Namespace) -> int:
         print(f"nfvperf: left out: {problem}", file=sys.stderr)
     contents = f"{how_many(len(site.runs), 'run')}, {how_many(len(site.comparisons), 'comparison')}"
     print(f"written: {site.out / 'index.html'}: {contents}, {how_many(len(causes), 'change')}")
-    return RunFate.BROKEN.exit_status if site.problems else 0
+    return RunResult.BROKEN.exit_status if site.problems else 0
 
 
 # The runs.
@@ -169,7 +169,7 @@ def _take_runs(site: Site, root: Path, history: History | None) -> None:
         except ConfigError as error:
             site.problems.append(str(error))
             continue
-        site.runs.append(_taken(site, run, directory))
+        site.runs.append(_add_run(site, run, directory))
         _write_report(site, run, directory)
     measured = {run.run for run in site.runs}
     site.runs += [
@@ -190,7 +190,7 @@ def _take_runs(site: Site, root: Path, history: History | None) -> None:
     site.runs.sort(key=lambda run: (run.started_ns, run.run))
 
 
-def _taken(site: Site, run: RunEvidence, directory: Path) -> SiteRun:
+def _add_run(site: Site, run: RunEvidence, directory: Path) -> SiteRun:
     conclusion, data = conclude(run), run.run
     why_not = ""
     if run.run_id not in site.entries:
@@ -203,7 +203,7 @@ def _taken(site: Site, run: RunEvidence, directory: Path) -> SiteRun:
         run=run.run_id,
         when=start_text(run),
         started_ns=run.started_ns,
-        result=str(conclusion.fate),
+        result=str(conclusion.result),
         testbed="" if data is None else data.testbed.name,
         versions={} if data is None else versions_of(data),
         directory=directory,
@@ -296,7 +296,7 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) 
     )
     from pytest_nfvperf.features.history.page import cause_line  # noqa: PLC0415
 
-    styles: dict[str, str] = {str(fate): word for fate, word in HEAD_STYLES.items()}
+    styles: dict[str, str] = {str(result): word for result, word in HEAD_STYLES.items()}
     rows: list[dict[str, Any]] = [
         {
             "run": run,

@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 from pytest_nfvperf.adapters.report.run_facts import flattened
 from pytest_nfvperf.features.history.series import (
-    NEAR,
+    STEP_NOISE_RUNS,
     ChangeMeaning,
     FigureSeries,
     HistoryChange,
@@ -23,7 +23,7 @@ from pytest_nfvperf.features.history.series import (
 from pytest_nfvperf.model.metrics import METRICS
 
 _SURPRISE = 7.0
-"""A place where no version changed must explain the figures by so many deviations better than one where some did."""
+"""A run where no version changed must explain the figures by so many deviations better than one where some did."""
 
 _MOST_DEVIATIONS = 6.0
 """One run that strays counts no more than this."""
@@ -87,53 +87,53 @@ def triage(entries: Sequence[HistoryEntry], watched: Sequence[Watched]) -> list[
     """The newest first."""
     lines = []
     for machine in machines(entries):
-        places = {run.run: place for place, run in enumerate(machine.runs)}
+        indices = {run.run: index for index, run in enumerate(machine.runs)}
         own = [of_series for of_series in watched if of_series.series.machine == machine.number]
         open_changes = [(of_series.series, change) for of_series in own for change in of_series.changes]
         while open_changes:
-            group = _of_one_cause(open_changes, places)
+            group = _of_one_cause(open_changes, indices)
             grouped = {id(change) for _, change in group}
             open_changes = [moved for moved in open_changes if id(moved[1]) not in grouped]
-            lines.append(_line(machine, places, group))
-    order = {run.run: place for place, run in enumerate(in_order(entries))}
+            lines.append(_line(machine, indices, group))
+    order = {run.run: index for index, run in enumerate(in_order(entries))}
     return sorted(lines, key=lambda line: -order[line.first.run])
 
 
-def _span(moved: _Moved, places: Mapping[str, int]) -> tuple[int, int]:
-    """Places, among the machine's runs, of the first and last run that can be the first after the change."""
+def _span(moved: _Moved, indices: Mapping[str, int]) -> tuple[int, int]:
+    """Indices, among the machine's runs, of the first and last run that can be the first after the change."""
     series, change = moved
     last_before = series.points[change.step.earliest - 1].run
-    return places[last_before.run] + 1, places[series.points[change.step.at].run.run]
+    return indices[last_before.run] + 1, indices[series.points[change.step.at].run.run]
 
 
-def _of_one_cause(moved: Sequence[_Moved], places: Mapping[str, int]) -> list[_Moved]:
+def _of_one_cause(moved: Sequence[_Moved], indices: Mapping[str, int]) -> list[_Moved]:
     """The clearest change and those of other series beside it."""
     clearest = min(moved, key=lambda each: (each[1].step.p_value, -abs(math.log(each[1].step.ratio))))
-    low, high = _span(clearest, places)
+    low, high = _span(clearest, indices)
     nearest: dict[int, tuple[int, _Moved]] = {}
     for each in moved:
-        start, end = _span(each, places)
-        apart = max(0, start - high, low - end)
-        if apart <= NEAR and apart < nearest.get(id(each[0]), (NEAR + 1, each))[0]:
-            nearest[id(each[0])] = (apart, each)
+        start, end = _span(each, indices)
+        gap = max(0, start - high, low - end)
+        if gap <= STEP_NOISE_RUNS and gap < nearest.get(id(each[0]), (STEP_NOISE_RUNS + 1, each))[0]:
+            nearest[id(each[0])] = (gap, each)
     return [each for _, each in nearest.values()]
 
 
-def _line(machine: MachinePeriod, places: Mapping[str, int], moved: Sequence[_Moved]) -> TriageLine:
-    """Place the change where it explains the figures of all these series best, at a change of versions if it can be."""
+def _line(machine: MachinePeriod, indices: Mapping[str, int], moved: Sequence[_Moved]) -> TriageLine:
+    """Put the change where it explains the figures of all these series best, at a change of versions if it can be."""
     runs = machine.runs
-    spans = [_span(each, places) for each in moved]
-    low = max(1, min(start for start, _ in spans) - NEAR)
-    high = min(len(runs) - 1, max(end for _, end in spans) + NEAR)
-    by_series = [_deviations(each, places, range(low, high + 1)) for each in moved]
-    deviations = {place: fmean(each[place] for each in by_series) for place in range(low, high + 1)}
+    spans = [_span(each, indices) for each in moved]
+    low = max(1, min(start for start, _ in spans) - STEP_NOISE_RUNS)
+    high = min(len(runs) - 1, max(end for _, end in spans) + STEP_NOISE_RUNS)
+    by_series = [_deviations(each, indices, range(low, high + 1)) for each in moved]
+    deviations = {index: fmean(each[index] for each in by_series) for index in range(low, high + 1)}
 
-    def unexplained(place: int) -> float:
-        return deviations[place] + (0.0 if _differences(runs[place - 1], runs[place]) else _SURPRISE)
+    def unexplained(index: int) -> float:
+        return deviations[index] + (0.0 if _differences(runs[index - 1], runs[index]) else _SURPRISE)
 
     best = min(deviations, key=unexplained)
-    # Without a figure in between, all these places are the same.
-    same = [place for place, value in deviations.items() if value == deviations[best]]
+    # Without a figure in between, all these indices are the same.
+    same = [index for index, value in deviations.items() if value == deviations[best]]
     before, first = runs[min(same) - 1], runs[max(same)]
     by_importance = sorted(
         moved, key=lambda each: (importance(each[0].metric), -abs(math.log(each[1].step.ratio)), each[0].full_name)
@@ -141,18 +141,18 @@ def _line(machine: MachinePeriod, places: Mapping[str, int], moved: Sequence[_Mo
     return TriageLine(machine.number, before, first, _differences(before, first), tuple(by_importance))
 
 
-def _deviations(moved: _Moved, places: Mapping[str, int], candidates: range) -> dict[int, float]:
-    """By place of the change: how far a series' figures around the candidates are from its levels, in deviations."""
+def _deviations(moved: _Moved, indices: Mapping[str, int], candidates: range) -> dict[int, float]:
+    """By index of the change: how far a series' figures around the candidates are from its levels, in deviations."""
     series, change = moved
     logs = [math.log(value) for value in series.values]
     usual = max(_LEAST_DEVIATION, median(abs(later - earlier) for earlier, later in pairwise(logs)))
     levels = math.log(change.step.before), math.log(change.step.after)
     around = []
     for point, value in zip(series.points, logs, strict=True):
-        at = places[point.run.run]
+        at = indices[point.run.run]
         if candidates.start - 1 <= at < candidates.stop:
             around.append((at, [min(_MOST_DEVIATIONS, abs(value - level) / usual) for level in levels]))
-    return {place: sum(apart[at >= place] for at, apart in around) for place in candidates}
+    return {index: sum(deviation[at >= index] for at, deviation in around) for index in candidates}
 
 
 def _differences(before: HistoryEntry, after: HistoryEntry) -> tuple[tuple[str, str, str], ...]:

@@ -21,7 +21,7 @@ CLIENT_PACKAGE = "lbr_trex_client"
 
 PYPI = ""
 """Stands for PyPI's trex-stl-lib, which speaks STL 4.1, the language of servers of 2019."""
-USUAL_PLACES = (Path("/opt/trex"),)
+USUAL_DIRECTORIES = (Path("/opt/trex"),)
 MODULE = "pytest_nfvperf.features.trex.child_process"
 PROTOCOL = 1
 _NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
@@ -69,7 +69,11 @@ def client_directories(spec: GeneratorSpec) -> list[str]:
     if spec.client:
         return [spec.client]
     found = [
-        path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
+        path
+        for folder in USUAL_DIRECTORIES
+        if folder.is_dir()
+        for path in (folder, *folder.iterdir())
+        if holds_client(path)
     ]
     found.sort(key=lambda path: tuple(int(number) for number in re.findall(r"\d+", path.name)), reverse=True)
     return [*map(str, found), *_installed_clients()]
@@ -84,8 +88,8 @@ def _installed_clients() -> list[str]:
 
 def holds_client(path: Path) -> bool:
     """True for a directory of TRex, and for one that has only its client."""
-    places = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
-    return any((path / place).is_dir() for place in places)
+    folders = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
+    return any((path / folder).is_dir() for folder in folders)
 
 
 def _host_scope() -> str:

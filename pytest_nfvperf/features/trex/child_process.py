@@ -44,7 +44,7 @@ _LIBRARIES = (
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _GAVE_UP_STATUS = 3
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_TAKEN = re.compile(r"already (?:taken by|owned by another session of) '(?P<owner>[^']*)'")
+_IN_USE = re.compile(r"already (?:taken by|owned by another session of) '(?P<owner>[^']*)'")
 _LOST = (
     "connection to the server had been lost",
     "Failed to get server response",
@@ -84,8 +84,8 @@ def refusal(error: BaseException) -> dict[str, Any]:
         return {"ok": False, "code": error.code, "error": error.message}
     text = text_of(error)
     answer: dict[str, Any] = {"ok": False, "code": "refused", "error": text}
-    if taken := _TAKEN.search(text):
-        answer |= {"code": "port_taken", "owner": taken["owner"]}
+    if in_use := _IN_USE.search(text):
+        answer |= {"code": "port_taken", "owner": in_use["owner"]}
     elif isinstance(error, KeyboardInterrupt) or any(part in text for part in _LOST):
         answer["code"] = "server_lost"
     elif any(part.lower() in text.lower() for part in _MISMATCH):
@@ -244,9 +244,9 @@ def load(path: str) -> tuple[Any, str]:
     warnings.simplefilter("ignore")  # they are the library's own, of its age
     module, where = "trex_stl_lib.api", "PyPI trex-stl-lib"
     if path:
-        for place, module in _LIBRARIES:
-            if Path(path, place, *module.split(".")).with_suffix(".py").is_file():
-                where = str(Path(path, place))
+        for directory, module in _LIBRARIES:
+            if Path(path, directory, *module.split(".")).with_suffix(".py").is_file():
+                where = str(Path(path, directory))
                 sys.path.insert(0, where)
                 break
         else:

@@ -78,16 +78,16 @@ class TrexGenerator(Generator):
                     f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in "
                     "the generator need the embedded engine"
                 )
-        taken: list[str] = []
+        attached: list[str] = []
         try:
             for port in ports:
                 number = port_number(port)
                 route = next((asdict(route) for route in self._spec.trex.routes if route.port == number), None)
                 answer = self._command("attach", force=self._spec.force, name=port.name, port=number, route=route)
                 self.ports[port.name] = port_of(port, answer)
-                taken.append(port.name)
+                attached.append(port.name)
         except NfvperfError:
-            self.detach(taken)
+            self.detach(attached)
             raise
 
     def detach(self, names: Sequence[str]) -> None:

@@ -159,7 +159,7 @@ def _traffic(stream: ProfileStream, load: Sequence[str], frame_size: int | Imix 
 # The child process: runs a profile, and prints what it builds as JSON.
 
 
-class NotKeptError(Exception):
+class ProfileError(Exception):
     """What a stream does and a traffic cannot do. ``stream``: its name."""
 
 
@@ -226,7 +226,7 @@ def mistake(error: BaseException, path: Path) -> dict[str, Any]:
         text = f"imports {name[1]}, which is not known here" if name else f"cannot be imported: {text}"
     elif isinstance(error, NameError) and (error.name or "").startswith(("STL", "CTRex")):
         text = f"uses {error.name}, which is not known here"
-    elif not isinstance(error, (STLError, NotKeptError, ConfigError)):
+    elif not isinstance(error, (STLError, ProfileError, ConfigError)):
         text = f"raises {type(error).__name__}: {text}"
     return {"error": text, "line": line}
 
@@ -260,16 +260,16 @@ class StreamPacket:
     vary: list[dict[str, Any]] = field(default_factory=list)
 
 
-def kept(stream: STLStream, number: int) -> dict[str, Any]:
-    """The stream as JSON; NotKeptError for what a traffic cannot do."""
+def converted(stream: STLStream, number: int) -> dict[str, Any]:
+    """The stream as JSON; ProfileError for what a traffic cannot do."""
     name = str(stream.name or f"stream{number}")
     try:
-        return {"name": name, **_kept(stream)}
-    except NotKeptError as error:
-        raise NotKeptError(f"stream {name!r} {error}") from None
+        return {"name": name, **_convert(stream)}
+    except ProfileError as error:
+        raise ProfileError(f"stream {name!r} {error}") from None
 
 
-def _kept(stream: STLStream) -> dict[str, Any]:
+def _convert(stream: STLStream) -> dict[str, Any]:
     for what, is_so in (
         (getattr(stream.mode, "why", ""), isinstance(stream.mode, Refused)),
         ("starts after another stream (self_start=False)", not stream.self_start),
@@ -279,7 +279,7 @@ def _kept(stream: STLStream) -> dict[str, Any]:
         (getattr(stream.flow_stats, "why", ""), isinstance(stream.flow_stats, Refused)),
     ):
         if is_so:
-            raise NotKeptError(f"{what}, which cannot be kept: a traffic sends all of its streams at a constant rate")
+            raise ProfileError(f"{what}, which cannot be kept: a traffic sends all of its streams at a constant rate")
     packet = stream.packet.pkt
     size = max(64, len(bytes(packet)) + 4)
     made = StreamPacket(_of_bytes(packet) if stream.packet.from_bytes else _without_payload(packet))
@@ -349,7 +349,7 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
     for command in commands:
         match command:
             case Refused():
-                raise NotKeptError(command.why)
+                raise ProfileError(command.why)
             case STLVmTupleGen():
                 counters |= _of_tuple(command)
             case STLVmFlowVar():
@@ -357,12 +357,12 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
                 counters[command.name] = _counter_of(command, MOST_RANDOM // max(1, randoms))
             case STLVmWrFlowVar() | STLVmWrMaskFlowVar():
                 if command.fv_name not in counters:
-                    raise NotKeptError(f"writes {command.fv_name!r}, a variable that it does not have")
+                    raise ProfileError(f"writes {command.fv_name!r}, a variable that it does not have")
                 _write(command, counters[command.fv_name], made)
             case Ignored():
                 pass
             case _:
-                raise NotKeptError(f"has the command {type(command).__name__}, which is not known here")
+                raise ProfileError(f"has the command {type(command).__name__}, which is not known here")
     return _jointly(counters, made)
 
 
@@ -376,7 +376,7 @@ def _counter_of(variable: STLVmFlowVar, most_random: int) -> CountedVariable:
             variable.size, least, step, (most - least) // step + 1, "random", variable.next_var or ""
         )
     if variable.init_value is not None and number_of(variable.init_value) != begin:
-        raise NotKeptError(
+        raise ProfileError(
             f"has a variable {variable.name!r} that begins at {variable.init_value}: leave init_value out"
         )
     count = (most - least) // step + 1
@@ -390,7 +390,7 @@ def _of_list(variable: STLVmFlowVar) -> CountedVariable:
         values = values[::-1]
     steps = {after - before for before, after in pairwise(values)} or {1}
     if len(steps) != 1 or variable.op == "random":
-        raise NotKeptError(f"has a value_list in {variable.name!r} that is no range, such as 1, 3, 5")
+        raise ProfileError(f"has a value_list in {variable.name!r} that is no range, such as 1, 3, 5")
     return CountedVariable(variable.size, values[0], steps.pop(), len(values), "up", variable.next_var or "")
 
 
@@ -399,10 +399,10 @@ def _of_tuple(generator: STLVmTupleGen) -> dict[str, CountedVariable]:
     addresses = number_of(generator.ip_max) - first + 1
     ports = generator.port_max - generator.port_min + 1
     if generator.flags:
-        raise NotKeptError(f"has flags in {generator.name!r} (STLVmTupleGen): leave them out")
+        raise ProfileError(f"has flags in {generator.name!r} (STLVmTupleGen): leave them out")
     if generator.limit_flows and generator.limit_flows < addresses * ports:
         if generator.limit_flows % addresses and generator.limit_flows > addresses:
-            raise NotKeptError(
+            raise ProfileError(
                 f"limits {addresses} addresses of {generator.name!r} (STLVmTupleGen) to {generator.limit_flows} flows: "
                 f"write limit_flows={generator.limit_flows // addresses * addresses}, a multiple"
             )
@@ -422,9 +422,9 @@ def _jointly(counters: Mapping[str, CountedVariable], made: StreamPacket) -> boo
     chain = [name for name in counters if name not in following.values()]
     while chain and chain[-1] in following:
         chain.append(following[chain[-1]])
-    places = [each["variable"] for each in made.vary]
-    if len(chain) != len(counters) or len(set(places)) != len(places):
-        raise NotKeptError("counts some variables jointly, and others by themselves or twice, which cannot be kept")
+    variables = [each["variable"] for each in made.vary]
+    if len(chain) != len(counters) or len(set(variables)) != len(variables):
+        raise ProfileError("counts some variables jointly, and others by themselves or twice, which cannot be kept")
     made.vary.sort(key=lambda each: chain.index(each["variable"]))
     return True
 
@@ -438,26 +438,26 @@ def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVariabl
     constant = (step & -step).bit_length() - 1 if varying else 0  # lowest bits, which no step changes
     mask = command.mask & ((1 << bits) - 1) if command.cast else (1 << bits) - 1
     if varying and (1 << varying) - (1 << constant) & ~mask:
-        raise NotKeptError(
+        raise ProfileError(
             f"masks bits of {command.fv_name!r} that differ (mask={command.mask:#x}), which cannot be kept"
         )
     if not command.is_big:
         first, last, step, start, bits = _little_endian(command, first, last, step, start, bits, varying)
         mask = (1 << bits) - 1
-    touched = [place for place in made.fields if place[1] < start + bits and place[1] + place[2] > start]
+    touched = [span for span in made.fields if span[1] < start + bits and span[1] + span[2] > start]
     if not touched or start + bits > made.fields[-1][1] + made.fields[-1][2]:
-        raise NotKeptError(f"writes {command.fv_name!r} behind its headers, into the payload")
+        raise ProfileError(f"writes {command.fv_name!r} behind its headers, into the payload")
     end = start + bits
-    inside = [place for place in touched if place[1] <= end - varying and end - constant <= place[1] + place[2]]
+    inside = [span for span in touched if span[1] <= end - varying and end - constant <= span[1] + span[2]]
     for name, first_bit, width in touched:
         _set_bits(made.packet, name, width, first_bit + width - end, first, mask)
     if not varying:
         return
     if not inside:
-        raise NotKeptError(f"writes {command.fv_name!r} across {' and '.join(name for name, _, _ in touched)}")
+        raise ProfileError(f"writes {command.fv_name!r} across {' and '.join(name for name, _, _ in touched)}")
     name, first_bit, width = inside[0]
     if counter.order == "random" and any(varied["variable"] == command.fv_name for varied in made.vary):
-        raise NotKeptError(f"writes the random variable {command.fv_name!r} twice, and here the two would differ")
+        raise ProfileError(f"writes the random variable {command.fv_name!r} twice, and here the two would differ")
     made.vary.append(
         {
             "variable": command.fv_name,
@@ -475,10 +475,10 @@ def _written(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVaria
     first = counter.first + command.add_val
     last = first + counter.step * (counter.count - 1)
     if command.shift < 0:
-        raise NotKeptError(f"shifts {command.fv_name!r} to the right, so that it keeps its value for several frames")
+        raise ProfileError(f"shifts {command.fv_name!r} to the right, so that it keeps its value for several frames")
     first, last, step = (value << command.shift for value in (first, last, counter.step))
     if min(first, last) < 0 or max(first, last) >= 1 << 8 * size:
-        raise NotKeptError(f"writes {command.fv_name!r} into {size * 8} bits, which its values do not fit")
+        raise ProfileError(f"writes {command.fv_name!r} into {size * 8} bits, which its values do not fit")
     return first, last, step, size
 
 
@@ -486,7 +486,7 @@ def _little_endian(
     command: STLVmWrFlowVar | STLVmWrMaskFlowVar, first: int, last: int, step: int, start: int, bits: int, varying: int
 ) -> tuple[int, int, int, int, int]:
     if varying > 8 or first >> 8:
-        raise NotKeptError(f"writes {command.fv_name!r} lowest byte first, and more than that byte differs or is set")
+        raise ProfileError(f"writes {command.fv_name!r} lowest byte first, and more than that byte differs or is set")
     return first, last, step, start, min(8, bits)
 
 
@@ -504,13 +504,13 @@ def _offset(given: Any, made: StreamPacket) -> int:
             same_kind += 1
         depth, packet = depth + 1, packet.payload
     if not packet:
-        raise NotKeptError(f"writes to {given!r}, and its packet has no such layer: {made.packet.summary()}")
+        raise ProfileError(f"writes to {given!r}, and its packet has no such layer: {made.packet.summary()}")
     scapy_name = type(packet).__name__
     earlier = sum(type(layer_before).__name__ == scapy_name for layer_before in _layers(made.packet, depth))
     prefix = scapy_name if not earlier else f"{scapy_name}[{earlier + 1}]"
     first_bit = next((start for field_name, start, _ in made.fields if field_name == f"{prefix}.{name}"), None)
     if first_bit is None:
-        raise NotKeptError(f"writes to {given!r}, and {scapy_name} has no such field")
+        raise ProfileError(f"writes to {given!r}, and {scapy_name} has no such field")
     return first_bit // 8
 
 
@@ -571,7 +571,7 @@ def main() -> None:
         _install(library())
         at_start = _contrib()
         streams = run_profile(path, request["direction"], request["tunables"])
-        made = [kept(stream, number) for number, stream in enumerate(streams, 1) if stream.enabled]
+        made = [converted(stream, number) for number, stream in enumerate(streams, 1) if stream.enabled]
         described: dict[str, Any] = {"streams": made, "load": sorted(_contrib() - at_start)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a profile can raise anything
         described = mistake(error, path)

@@ -493,11 +493,11 @@ def _by_field(program: FrameProgram, varying: Sequence[VaryingField], begin: int
             groups.append((chain, group))
             writes += [words[field.name][1] for field in chain if field.name in words]
     listed = any(variable.values for _, group in groups for variable in group)
-    together = any(len(chain) > 1 for chain in chains)
-    if listed and together:
+    chained = any(len(chain) > 1 for chain in chains)
+    if listed and chained:
         begin = 0  # whether the next variable is due depends on the place in the list, which cannot be given
     variables = [one for chain, group in groups for one in _chained(group, chain, begin)]
-    return {"variables": variables, "writes": writes, "one_core": listed or together}
+    return {"variables": variables, "writes": writes, "one_core": listed or chained}
 
 
 def _chains(varying: Sequence[VaryingField], combinations: int) -> list[list[VaryingField]]:
@@ -523,11 +523,11 @@ def _chained(group: Sequence[_Variable], chain: Sequence[VaryingField], begin: i
     has to have its value already, which for the server is the one before that to begin with.
     """
     counts = True
-    for place, (variable, field) in enumerate(zip(group, chain, strict=True)):
+    for signature, (variable, field) in enumerate(zip(group, chain, strict=True)):
         index = begin // field.every % field.count
         started = variable.starting_at(index if counts else (index + 1) % field.count)
         counts = counts and index == 0
-        yield {**started, "next": group[place + 1].name if place + 1 < len(group) else None}
+        yield {**started, "next": group[signature + 1].name if signature + 1 < len(group) else None}
 
 
 def _even_step(field: VaryingField) -> int | None:
@@ -587,10 +587,10 @@ def _payload_words(
     program: FrameProgram, varying: Sequence[VaryingField]
 ) -> dict[str, tuple[_Variable, dict[str, Any]]]:
     """By field: what the server counts in the payload, so that a checksum over payload and field stays as it is."""
-    (template,), (place,) = program.templates, program.signatures
+    (template,), (signature,) = program.templates, program.signatures
     others = [each for each in program.checksums if not _is_ipv4_header(each, template)]
     made: dict[str, tuple[_Variable, dict[str, Any]]] = {}
-    free = place
+    free = signature
     for field in varying:
         rises = {checksum: rise for checksum in others if (rise := _rise(program, checksum, field))}
         if not rises:
@@ -601,7 +601,7 @@ def _payload_words(
             raise _NeedsLists(f"{field.name} changes {names}, which the server does not compute")
         free += (free - checksum.start) % 2
         variable = _word(field, f"{field.name} in {checksum.name}", rise, _stored(field, template))
-        if free + variable.size > place + TEST_PAYLOAD_BYTES:
+        if free + variable.size > signature + TEST_PAYLOAD_BYTES:
             raise _NeedsLists(f"the payload has no room for what keeps {checksum.name} right")
         mask = (1 << variable.size * 8) - 1
         write = {"variable": variable.name, "offset": free, "bytes": variable.size, "mask": mask, "shift": 0}
@@ -632,9 +632,9 @@ def _rise(program: FrameProgram, checksum: Checksum, field: VaryingField) -> int
         replace(other, first=_stored(other, program.templates[0]), count=1, every=1, order="up")
         for other in program.fields
     ]
-    place = program.fields.index(field)
-    step = 1 if still[place].first + 1 < 1 << field.bits else -1
-    still[place] = replace(still[place], count=2, step=step)
+    signature = program.fields.index(field)
+    step = 1 if still[signature].first + 1 < 1 << field.bits else -1
+    still[signature] = replace(still[signature], count=2, step=step)
     probe = replace(program, fields=tuple(still), combinations=2)
     frames = [frame_at(probe, number, bytes(TEST_PAYLOAD_BYTES)) for number in (0, 1)]
     size = 4 if checksum.kind == "crc32c" else 2

@@ -82,28 +82,28 @@ def add_version(
             f"{what!r} is no directory: write {DEBIAN}bookworm, {GIT}v3.3.0, or the path of a prefix or root"
         )
     if registry.has(checked_name(name)):
-        kept = registry.find(name)
-        if kept.origin == origin and (make is not None or prefix == Path(kept.place)):
-            return kept, False
+        cached = registry.find(name)
+        if cached.origin == origin and (make is not None or prefix == Path(cached.place)):
+            return cached, False
         raise ConfigError(
-            f"{name!r} is the name of another version, {kept.origin} in {kept.place}: give this one another by --name, "
-            "or remove that one by `nfvperf ovs remove`"
+            f"{name!r} is the name of another version, {cached.origin} in {cached.place}: give this one "
+            "another by --name, or remove that one by `nfvperf ovs remove`"
         )
     with registry.making(name) as new:
         directory, options = (prefix, ()) if make is None else make(new)
-        place = prefix if make is None else registry.place(name) / directory.name
-        version = _version_in(directory, name, origin, place, options)
+        location = prefix if make is None else registry.directory_of(name) / directory.name
+        version = _version_in(directory, name, origin, location, options)
         registry.keep(new, version)
     return version, True
 
 
-def _version_in(directory: Path, name: str, origin: str, place: Path, options: Build) -> CachedVersion:
-    """Describe what a directory has; ``place``: where it will be. ConfigError if it has no Open vSwitch."""
+def _version_in(directory: Path, name: str, origin: str, location: Path, options: Build) -> CachedVersion:
+    """Describe what a directory has; ``location``: where it will be. ConfigError if it has no Open vSwitch."""
     binaries = locate(str(directory))
     return CachedVersion(
         name=name,
         origin=origin,
-        place=str(place),
+        place=str(location),
         version=binaries.version,
         dpdk_version=binaries.dpdk_version,
         checksum=checksum(files_of(binaries), Path(binaries.prefix or "/")),
@@ -148,15 +148,15 @@ def remove_orphaned_workshops(registry: Registry | None = None) -> list[str]:
         TestbedError: one cannot be removed.
     """
     registry = registry or Registry()
-    place = workshops_of(registry)
-    if not place.is_dir() or find("git") is None:
+    workshops = workshops_of(registry)
+    if not workshops.is_dir() or find("git") is None:
         return []
     with registry.unless_busy() as free:
-        orphaned = list(_orphaned(place))
+        orphaned = list(_orphaned(workshops))
         if not free:
             return [f"left the workshop of {tree}, which is gone: a version is being added" for _, tree in orphaned]
         try:
-            for left in place.glob(f"{_DOOMED}*"):
+            for left in workshops.glob(f"{_DOOMED}*"):
                 shutil.rmtree(left)
             for workshop, _ in orphaned:
                 doomed = workshop.with_name(f"{_DOOMED}{workshop.name}")
@@ -167,9 +167,9 @@ def remove_orphaned_workshops(registry: Registry | None = None) -> list[str]:
         return [f"removed the workshop {workshop} of {tree}, which is gone" for workshop, tree in orphaned]
 
 
-def _orphaned(place: Path) -> Iterator[tuple[Path, Path]]:
+def _orphaned(workshops: Path) -> Iterator[tuple[Path, Path]]:
     """Workshops without their tree, each with the tree's path. Skips a workshop whose tree is unknown."""
-    for workshop in sorted(place.glob("[!.]*")):
+    for workshop in sorted(workshops.glob("[!.]*")):
         config = workshop / "tree/.git/config"
         if not config.is_file():
             continue
@@ -230,7 +230,7 @@ def _list(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command
 def _remove(arguments: argparse.Namespace) -> int:
     registry = Registry()
     for name in arguments.names:
-        for each in filter_names([kept.name for kept in registry.all()], name) if "*" in name else [name]:
+        for each in filter_names([cached.name for cached in registry.all()], name) if "*" in name else [name]:
             registry.remove(each)
             print(f"removed {each}")
     return 0

@@ -35,7 +35,7 @@ _LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
 def files_of(binaries: OvsBinaries) -> list[Path]:
     """The files of an installation: all of a root; of a prefix, which may be /usr, only those of OVS."""
     if binaries.root is not None:
-        return [Path(place) / name for place, _, names in os.walk(binaries.root) for name in names]
+        return [Path(directory) / name for directory, _, names in os.walk(binaries.root) for name in names]
     programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
     prefix = Path(binaries.prefix or "/usr")
     return [*programs, *(path for name in _LIBRARIES for path in prefix.glob(f"lib*/{name}*.so*"))]
@@ -80,17 +80,17 @@ class Registry:
     def find(self, name: str) -> CachedVersion:
         """ConfigError if there is none of this name: lists the existing ones, and says how to add one."""
         with suppress(FileNotFoundError):
-            return _read(self.place(name) / VERSION_FILE)
-        kept = ", ".join(version.name for version in self.all()) or "none"
+            return _read(self.directory_of(name) / VERSION_FILE)
+        cached = ", ".join(version.name for version in self.all()) or "none"
         raise ConfigError(
-            f"no version of Open vSwitch is kept as {name!r} (kept: {kept}): `nfvperf ovs list` shows them, "
+            f"no version of Open vSwitch is kept as {name!r} (kept: {cached}): `nfvperf ovs list` shows them, "
             f"`nfvperf ovs add` adds one"
         )
 
     def has(self, name: str) -> bool:
-        return (self.place(name) / VERSION_FILE).is_file()
+        return (self.directory_of(name) / VERSION_FILE).is_file()
 
-    def place(self, name: str) -> Path:
+    def directory_of(self, name: str) -> Path:
         return self.directory / checked_name(name)
 
     @contextmanager
@@ -118,23 +118,23 @@ class Registry:
     def keep(self, partial: Path, version: CachedVersion) -> None:
         """Turn the complete ``partial`` directory into the version."""
         (partial / VERSION_FILE).write_text(json.dumps(asdict(version), indent=2) + "\n", encoding="utf-8")
-        partial.rename(self.place(version.name))
+        partial.rename(self.directory_of(version.name))
 
     def hold(self, name: str) -> Lease | None:
         """Protect a version from removal until the lease is closed, or this process ends; others may hold it, too.
 
         None if there is none of this name, or another process is removing it.
         """
-        place = self.place(name)
+        directory = self.directory_of(name)
         try:
-            before = place.stat().st_ino
-            lease = try_lease(place, shared=True)
+            before = directory.stat().st_ino
+            lease = try_lease(directory, shared=True)
         except (FileNotFoundError, ConfigError):
-            if place.is_dir():
+            if directory.is_dir():
                 raise
             return None
         with suppress(FileNotFoundError):
-            if lease is None or place.stat().st_ino == before:
+            if lease is None or directory.stat().st_ino == before:
                 return lease
         if lease is not None:
             lease.close()  # another process is removing what was locked
@@ -142,16 +142,16 @@ class Registry:
 
     def remove(self, name: str) -> None:
         """Remove a version and its files in the registry; ConfigError if there is none, or it is in use."""
-        place = self.place(name)
-        if not place.is_dir():
+        directory = self.directory_of(name)
+        if not directory.is_dir():
             self.find(name)
         with self._only_one():
-            lease = try_lease(place)
+            lease = try_lease(directory)
             if lease is None:
-                raise ConfigError(f"{name!r} is in use ({holder_text(place)}): remove it when that has ended")
+                raise ConfigError(f"{name!r} is in use ({holder_text(directory)}): remove it when that has ended")
             try:
                 doomed = self.directory / f"{_DOOMED}{name}"
-                place.rename(doomed)  # from now on nobody finds it, even after a kill
+                directory.rename(doomed)  # from now on nobody finds it, even after a kill
                 shutil.rmtree(doomed)
             finally:
                 lease.close()
@@ -211,12 +211,12 @@ def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side]
     own, named = parse_version_options(options)
     by_name = {version.name: version for version in (*ovs.versions, *named)}
     versions = [resolve_version(version, registry) for version in by_name.values()]
-    place = own or ovs.prefix
-    if place is None:
+    prefix = own or ovs.prefix
+    if prefix is None:
         resolved = replace(ovs, versions=tuple(versions))
     else:
-        this = resolve_version(NamedOvs(place, place), registry)
-        if this.checksum and place not in by_name:
+        this = resolve_version(NamedOvs(prefix, prefix), registry)
+        if this.checksum and prefix not in by_name:
             versions.append(this)  # its origin and build go into the evidence
         resolved = replace(ovs, prefix=this.prefix, versions=tuple(versions))
     return resolved if sides is None else with_sides(resolved, sides)
@@ -249,6 +249,6 @@ def resolve_version(version: NamedOvs, registry: Registry) -> NamedOvs:
     if where == INSTALLED:
         return NamedOvs(version.name, where, None, INSTALLED)
     if "/" not in where and not Path(where).is_dir():
-        kept = registry.find(where)
-        return NamedOvs(version.name, where, kept.place, kept.origin, kept.checksum, kept.build)
+        cached = registry.find(where)
+        return NamedOvs(version.name, where, cached.place, cached.origin, cached.checksum, cached.build)
     return NamedOvs(version.name, where, str(Path(where).absolute()), "prefix")

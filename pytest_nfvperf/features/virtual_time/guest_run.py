@@ -39,7 +39,7 @@ from pytest_nfvperf.adapters.vnf.guest_kernel import (
     shared_folder,
 )
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunResult
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.output import NOTE, write_noted
 
@@ -377,10 +377,10 @@ def run_pytest_in_guest(config: pytest.Config) -> int | None:
         raise pytest.UsageError(f"--nfv-virtual-time: {error}") from error
     except NfvperfError as error:
         print(f"nfvperf: no run in virtual time: {error}", file=sys.stderr)
-        return RunFate.BROKEN.exit_status
+        return RunResult.BROKEN.exit_status
     except KeyboardInterrupt:
         print("nfvperf: interrupted; the guest was ended with its run", file=sys.stderr)
-        return RunFate.INTERRUPTED.exit_status
+        return RunResult.INTERRUPTED.exit_status
 
 
 def _run(config: pytest.Config) -> int:

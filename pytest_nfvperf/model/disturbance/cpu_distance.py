@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-APART = 1.6
+BAND_RATIO = 1.6
 """Least factor between the slowest round trip of the near band and the fastest of the far one."""
 
 FEWEST = 3
@@ -78,7 +78,7 @@ class CpuDistance:
         return self.far and self.near_ns is not None and min(self.trips_ns) <= self.near_ns
 
     @property
-    def apart(self) -> str:
+    def far_reason(self) -> str:
         if not self.far:
             return ""
         return (
@@ -170,7 +170,7 @@ def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
     fewest = fewest_of(len(ordered))
     splits = range(fewest, len(ordered) - fewest + 1)
     best = max(splits, key=lambda at: ordered[at] / ordered[at - 1], default=None)
-    if best is None or ordered[best] < APART * ordered[best - 1]:
+    if best is None or ordered[best] < BAND_RATIO * ordered[best - 1]:
         return Bands(Band(ordered[0], ordered[-1]))
     return Bands(Band(ordered[0], ordered[best - 1]), Band(ordered[best], ordered[-1]))
 
@@ -180,7 +180,7 @@ def fewest_of(number: int) -> int:
 
 
 def alike(trip_ns: float, other_ns: float) -> bool:
-    return max(trip_ns, other_ns) < APART * min(trip_ns, other_ns)
+    return max(trip_ns, other_ns) < BAND_RATIO * min(trip_ns, other_ns)
 
 
 def farthest(distances: Sequence[Distance]) -> int | None:

@@ -98,17 +98,17 @@ class TrialPolicy:
     wait_slack: float = 1.5
     """A stall costs more than its own length, because the PMD then has to empty the queue, too."""
 
-    most_kept_off: float = 0.01
+    most_off_cpu: float = 0.01
     """Share of a saturating trial that PMDs may wait for a CPU: their rate is too low by as much."""
 
-    most_kept_off_windowed: float = 0.1
+    most_off_cpu_windowed: float = 0.1
     """The same if the rate is read from undisturbed windows: those in which a PMD waited are not among them."""
 
-    # How often a trial is repeated, and how long a run is patient.
+    # How often a trial is repeated, and how long a run waits.
 
     inconclusive_repeats: int = 3
     """Repeats at one load of an inconclusive trial. If the host shares its cores all the time, more do not help, and
-    patience spent on one load is missing at those that matter."""
+    time spent on one load is missing at those that matter."""
 
     long_repeats: int = 2
     """Repeats of a trial that takes long and was invalid, or inconclusive: the rig more likely sustains a lower
@@ -120,11 +120,11 @@ class TrialPolicy:
     most_disturbed_loads: int = 4
     """Loads that a search may leave out because the rig disturbed all trials at them."""
 
-    patience_s: float = 20.0
+    retry_budget_s: float = 20.0
     """Time that a search may spend on invalid and inconclusive trials in all; and longest wait for the near band."""
 
-    least_patience_s: float = 5.0
-    """The least patience, after waits in vain."""
+    least_retry_budget_s: float = 5.0
+    """The smallest budget, after waits in vain."""
 
     moved_s: float = 60.0
     """How long repeats may take whose only fault is that the host moved a CPU, with the waits for the near band, s."""

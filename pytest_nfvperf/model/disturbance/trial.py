@@ -41,7 +41,7 @@ class ReasonKind(StrEnum):
     """What was not as it should be, and so what the counts of a trial are still good for."""
 
     LOAD = "the generator offered less than its load, or later; each frame that was sent is counted"
-    RIG = "a CPU was taken away or moved; the counts are right, and the loss may be the machine's"
+    CPU = "a CPU was taken away or moved; the counts are right, and the loss may be the machine's"
     TESTBED = "the counts, or what was measured, cannot be trusted"
 
 
@@ -58,15 +58,15 @@ class Reason(StrEnum):
 
     SKIPPED_FRAMES = "skipped_frames", ReasonKind.LOAD
     FELL_BEHIND = "fell_behind", ReasonKind.LOAD, True
-    LATE_POLL = "late_poll", ReasonKind.RIG
-    BURST = "burst", ReasonKind.RIG  # of earlier evidence, as CORRUPT_FRAMES
+    LATE_POLL = "late_poll", ReasonKind.CPU
+    BURST = "burst", ReasonKind.CPU  # of earlier evidence, as CORRUPT_FRAMES
     UNSENT = "unsent", ReasonKind.LOAD, True
     MORE_RECEIVED_THAN_SENT = "more_received_than_sent", ReasonKind.TESTBED
     FOREIGN_FRAMES = "foreign_frames", ReasonKind.TESTBED
     COUNTER_WENT_BACK = "counter_went_back", ReasonKind.TESTBED
     CORRUPT_FRAMES = "corrupt_frames", ReasonKind.TESTBED
-    DUT_CPU_STOLEN = "dut_cpu_stolen", ReasonKind.RIG
-    CPU_MOVED = "cpu_moved", ReasonKind.RIG
+    DUT_CPU_STOLEN = "dut_cpu_stolen", ReasonKind.CPU
+    CPU_MOVED = "cpu_moved", ReasonKind.CPU
     GENERATOR_DIED = "generator_died", ReasonKind.TESTBED
     LINK_DOWN = "link_down", ReasonKind.TESTBED
     STRETCHED_TIME = "stretched_time", ReasonKind.TESTBED, True  # an engine that was stopped counted a part
@@ -97,7 +97,7 @@ def load_too_high(invalid: Iterable[InvalidReason]) -> bool:
     return any(reason.code.lower_helps for reason in invalid)
 
 
-class Doubt(StrEnum):
+class Inconclusive(StrEnum):
     """Why a valid trial is inconclusive: nobody can tell what the DUT loses at its load."""
 
     WHOSE_LOSS = "frames were lost, and too little of it was undisturbed to tell whose loss that was"
@@ -260,31 +260,31 @@ class TrialJudgement:
         return self.trial.offered_share if self.windows is None else 1 - self.windows.skipped_ratio
 
     @cached_property
-    def doubt(self) -> Doubt | None:
+    def inconclusive(self) -> Inconclusive | None:
         """Why a valid trial does not show what the DUT loses at its load; None if it does.
 
         A saturating trial is about the rate. In a trial without windows all loss is the DUT's.
         """
-        trial, judged, doubt = self.trial, self.windows, None
+        trial, judged, reason = self.trial, self.windows, None
         if trial.spec.saturating:
             return None
         if trial.windows is not None:
             if judged is None:
-                doubt = Doubt.WHOSE_LOSS if trial.lost > 0 else None
+                reason = Inconclusive.WHOSE_LOSS if trial.lost > 0 else None
             elif (judged.loss_ratio or 0.0) > (trial.spec.give_up_loss or 0.0):
-                doubt = None if judged.refutes else Doubt.WHOSE_LOSS
+                reason = None if judged.refutes else Inconclusive.WHOSE_LOSS
             elif trial.given_up and trial.spec.give_up_loss is not None:
-                doubt = Doubt.GIVEN_UP
+                reason = Inconclusive.GIVEN_UP
         if self.offered_share >= 1 - POLICY.most_not_offered:
-            return doubt
+            return reason
         # A trial that was short of its load still refutes it if the DUT lost more than the generator left out.
         due, offered = (trial.intended, trial.offered) if judged is None else (judged.due, judged.offered)
-        return Doubt.SHORT_OF_LOAD if doubt is not None or self.counted.lost <= due - offered else None
+        return Inconclusive.SHORT_OF_LOAD if reason is not None or self.counted.lost <= due - offered else None
 
     @property
     def conclusive(self) -> bool:
         """True if it is valid, and shows what the DUT loses at its load."""
-        return self.trial.valid and self.doubt is None
+        return self.trial.valid and self.inconclusive is None
 
     def refutes(self, loss_ratio: float) -> bool:
         """True if it proves that the DUT loses more than this ratio at its load.
@@ -299,10 +299,10 @@ class TrialJudgement:
         return alone.enough and alone.refutes and (alone.loss_ratio or 0.0) > loss_ratio
 
     @property
-    def apart(self) -> str:
+    def far_reason(self) -> str:
         """Why its figures may be too low: the CPUs were far apart; else "". A trial in which they moved has none."""
-        placed = self.trial.placement
-        return "" if placed is None or placed.moved else placed.apart
+        distance = self.trial.placement
+        return "" if distance is None or distance.moved else distance.far_reason
 
     @property
     def counts_hold(self) -> bool:
@@ -333,7 +333,7 @@ class TrialJudgement:
             elsewhere = max(judged.doubtful, round(judged.worst * (offered - judged.offered)))
             lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
         own = 0.0
-        if trial.valid and judged is not None and self.doubt is not Doubt.WHOSE_LOSS:
+        if trial.valid and judged is not None and self.inconclusive is not Inconclusive.WHOSE_LOSS:
             own = judged.lost / (trial.intended if partly else judged.offered)
         elif trial.valid and trial.windows is None:
             own = trial.loss_ratio or 0.0
@@ -366,7 +366,7 @@ class TrialJudgement:
         trial, certain = self.trial, own
         counts = next(class_counts for class_counts in trial.classes if class_counts.name == name)
         everything = sum(class_counts.lost for class_counts in trial.classes)
-        unsure = not trial.valid or (self.doubt is not None and trial.windows is not None)
+        unsure = not trial.valid or (self.inconclusive is not None and trial.windows is not None)
         others = [class_counts for class_counts in trial.classes if class_counts.name != name]
         others_came = bool(others) and all(2 * class_counts.received > class_counts.offered for class_counts in others)
         if by_rule >= everything or (others_came and not counts.received and counts.offered >= 100):
@@ -420,13 +420,13 @@ class AttributedInterval:
 
 def attributed_intervals(trial: TrialResult, times_s: Iterable[tuple[float, float]]) -> dict[int, AttributedInterval]:
     """Whose loss each interval had, by its number; ``times_s``: when each began and ended."""
-    windows, placed = trial.windows, trial.placement
+    windows, distance = trial.windows, trial.placement
     if windows is None:
         return {}
     moved = (
-        f"the host moved a CPU during the soak (a cache line's round trip took {placed.before_ns} ns before it "
-        f"and {placed.after_ns} ns after), so nobody can tell whose loss it was"
-        if placed is not None and placed.moved
+        f"the host moved a CPU during the soak (a cache line's round trip took {distance.before_ns} ns before it "
+        f"and {distance.after_ns} ns after), so nobody can tell whose loss it was"
+        if distance is not None and distance.moved
         else ""
     )
     states, losses = reaching(windows.states(trial.due_s)), lost_by_window(windows, trial.due_s, trial.lost)
@@ -443,12 +443,12 @@ def attributed_intervals(trial: TrialResult, times_s: Iterable[tuple[float, floa
 
 
 def _attributed(states: Sequence[WindowState], losses: Sequence[int]) -> AttributedInterval:
-    alone = [state is WindowState.ALONE for state in states]
+    alone = [state is WindowState.UNDISTURBED for state in states]
     own = sum(lost for lost, undisturbed in zip(losses, alone, strict=True) if undisturbed)
     elsewhere = sum(losses) - own
     if not sum(losses) or sum(alone) >= POLICY.undisturbed_to_judge * len(states):
         return AttributedInterval(own, elsewhere)
-    (usual, _), *_ = Counter(state for state in states if state is not WindowState.ALONE).most_common(1)
+    (usual, _), *_ = Counter(state for state in states if state is not WindowState.UNDISTURBED).most_common(1)
     share = sum(alone) / len(states)
     why = f"{share:.0%} of it was undisturbed ({usual}), too little to tell whose loss it was"
     return AttributedInterval(own, elsewhere, why)

@@ -262,7 +262,7 @@ def _unread(count: DirectionCounts, moved: Mapping[str, int]) -> Iterator[Invali
 def _throttled(result: TrialResult, throttled_ns: int) -> str:
     """Why a trial says nothing: a CPU quota kept the DUT off its CPUs, which no window shows; "" if it did no harm."""
     saturating = result.spec.saturating
-    harmless_ns = POLICY.most_kept_off * result.spec.duration_s * 1e9 if saturating else POLICY.least_wait_ns
+    harmless_ns = POLICY.most_off_cpu * result.spec.duration_s * 1e9 if saturating else POLICY.least_wait_ns
     most_lost = math.inf if saturating else _explained(result, throttled_ns)
     if throttled_ns < harmless_ns or not (saturating or 0 < result.lost <= most_lost):
         return ""
@@ -275,7 +275,7 @@ def _throttled(result: TrialResult, throttled_ns: int) -> str:
 def _rate_too_low(result: TrialResult, waited_ns: int) -> str:
     """Why the rate of a saturating trial is too low: a PMD did not run; "" if all ran."""
     waited_s = waited_ns / 1e9
-    most = POLICY.most_kept_off if result.windows is None else POLICY.most_kept_off_windowed
+    most = POLICY.most_off_cpu if result.windows is None else POLICY.most_off_cpu_windowed
     if waited_s <= most * result.spec.duration_s:
         return ""
     return (
@@ -314,12 +314,12 @@ def _explained(result: TrialResult, off_ns: int) -> float:
 
 def moved_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
     """Why a trial is invalid during which the host moved a CPU from band to band: no window knows its band."""
-    placed = result.placement
-    if placed is None:
+    distance = result.placement
+    if distance is None:
         return ()
     detail = (
         f"the host moved a CPU during the trial: a cache line's round trip between generator and DUT took "
-        f"{placed.before_ns} ns before it and {placed.after_ns} ns after"
+        f"{distance.before_ns} ns before it and {distance.after_ns} ns after"
     )
     return (InvalidReason(Reason.CPU_MOVED, detail),)
 

@@ -57,19 +57,19 @@ class WindowState(StrEnum):
     BOTH_SHARED = "both cores shared"
     GENERATOR_SHARED = "generator's core shared"
     DUT_SHARED = "DUT's core shared"
-    ALONE = "undisturbed"
+    UNDISTURBED = "undisturbed"
 
 
-STEADY = (WindowState.ALONE, WindowState.GENERATOR_SHARED, WindowState.DUT_SHARED, WindowState.BOTH_SHARED)
+STEADY = (WindowState.UNDISTURBED, WindowState.GENERATOR_SHARED, WindowState.DUT_SHARED, WindowState.BOTH_SHARED)
 """States in which both CPUs ran, and each core had the same users at either end of the window."""
 
-TAKEN_AWAY = frozenset({WindowState.ABSENT, WindowState.PAUSED})
+NOT_RUNNING = frozenset({WindowState.ABSENT, WindowState.PAUSED})
 """States in which a CPU of generator or DUT did not run. Frames stay in rings meanwhile, and arrive in the next window.
 In all other states both ran, perhaps slower."""
 
 
 @dataclass(frozen=True, slots=True)
-class Paced:
+class WindowRate:
     """A value of a window, and how slow the cores were meanwhile.
 
     Attributes:
@@ -180,15 +180,15 @@ class Windows:
         found = self._at_ends[: self.within(duration_s)]
         before = (WindowState.CHANGED, *found)[: len(found)]
         return tuple(
-            late if late in TAKEN_AWAY or early is late else WindowState.CHANGED
+            late if late in NOT_RUNNING or early is late else WindowState.CHANGED
             for early, late in zip(before, found, strict=True)
         )
 
     def undisturbed_fps(self, duration_s: float) -> tuple[float, ...]:
         seen = zip(self.received_fps(duration_s), self.states(duration_s), strict=True)
-        return tuple(rate for rate, state in seen if state is WindowState.ALONE)
+        return tuple(rate for rate, state in seen if state is WindowState.UNDISTURBED)
 
-    def paced(self, duration_s: float) -> tuple[Paced, ...]:
+    def window_rates(self, duration_s: float) -> tuple[WindowRate, ...]:
         """Rates received in windows at both ends of which both CPUs ran, frames/s over all threads.
 
         Without the first window, because only its end is known.
@@ -197,14 +197,14 @@ class Windows:
         generator = self._slowed([thread.speed for thread in self.threads])
         dut = self._slowed([witness.speed for witness in self.witnesses])
         return tuple(
-            Paced(
+            WindowRate(
                 rates[at],
                 (generator[at - 1] + generator[at]) / 2,
                 (dut[at - 1] + dut[at]) / 2,
                 unrefused=self._unrefused(at),
             )
             for at in range(1, len(rates))
-            if TAKEN_AWAY.isdisjoint(ends[at - 1 : at + 1])
+            if NOT_RUNNING.isdisjoint(ends[at - 1 : at + 1])
         )
 
     def _slowed(self, speeds: Sequence[Sequence[int]]) -> list[float]:
@@ -262,7 +262,7 @@ class Windows:
         dut = any(speed[at] > slow for speed in looks)
         if generator:
             return WindowState.BOTH_SHARED if dut else WindowState.GENERATOR_SHARED
-        return WindowState.DUT_SHARED if dut else WindowState.ALONE
+        return WindowState.DUT_SHARED if dut else WindowState.UNDISTURBED
 
 
 def _waited(witness: WitnessWindows, at: int) -> bool:
@@ -387,15 +387,15 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
     """
     states: Sequence[WindowState] = _from_the_start(windows, duration_s)
     if slowed:
-        states = [WindowState.ABSENT if state in TAKEN_AWAY else WindowState.ALONE for state in states]
-    selected = [index for index, state in enumerate(reaching(states)) if state is WindowState.ALONE]
+        states = [WindowState.ABSENT if state in NOT_RUNNING else WindowState.UNDISTURBED for state in states]
+    selected = [index for index, state in enumerate(reaching(states)) if state is WindowState.UNDISTURBED]
     losses = lost_by_window(windows, duration_s, lost)
     offered = sum(thread.sent[index] + thread.refused[index] for thread in windows.threads for index in selected)
     skipped = sum(thread.skipped[index] for thread in windows.threads for index in selected)
     own = [losses[index] for index in selected]
     lossy = sum(loss > 0 for loss in own)
     # In these windows, or next to them, the machine did more than to take the generator's CPU away.
-    harmless, ends = {WindowState.ALONE, WindowState.ABSENT}, windows.ends(duration_s)
+    harmless, ends = {WindowState.UNDISTURBED, WindowState.ABSENT}, windows.ends(duration_s)
     at_the_dut = {index for index in range(len(ends)) if not harmless.issuperset(ends[max(0, index - 2) : index + 2])}
     explained = at_the_dut - _unseen(selected, len(losses))
     doubtful = sum(losses) - sum(own) - sum(losses[index] for index in explained.difference(selected))
@@ -426,7 +426,7 @@ def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOS
     listed = []
     for state, group in groupby(range(len(states)), key=states.__getitem__):
         indexes = list(group)
-        if state is not WindowState.ALONE:
+        if state is not WindowState.UNDISTURBED:
             rate = sum(rates[index] for index in indexes) / len(indexes)
             lost_then = sum(losses[index] for index in indexes)
             listed.append(Disturbance(state, indexes[0] * length_s, len(indexes) * length_s, lost_then, rate))
@@ -442,10 +442,12 @@ def _from_the_start(windows: Windows, duration_s: float) -> tuple[WindowState, .
 def reaching(states: Sequence[WindowState]) -> tuple[WindowState, ...]:
     """Extend each disturbance to the window before it and the one after it."""
     sides = (
-        zip([WindowState.ALONE, *states[:-1]], states, [*states[1:], WindowState.ALONE], strict=True) if states else ()
+        zip([WindowState.UNDISTURBED, *states[:-1]], states, [*states[1:], WindowState.UNDISTURBED], strict=True)
+        if states
+        else ()
     )
     return tuple(
-        next((each for each in (own, before, after) if each is not WindowState.ALONE), own)
+        next((each for each in (own, before, after) if each is not WindowState.UNDISTURBED), own)
         for before, own, after in sides
     )
 

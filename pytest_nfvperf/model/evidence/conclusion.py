@@ -20,19 +20,21 @@ from pytest_nfvperf.model.sla.verdict import NOT_MEASURED, Judgement, Verdict, w
 LONGEST_REASON, _LONGEST_LAST = 300, 200  # the latter in the last line: what is above has all of it
 
 
-class Fate(StrEnum):
-    """What became of a test. ``badge``: for tables. ``one``, ``several``: how a sentence names such tests."""
+class TestResult(StrEnum):
+    """The result of a test. ``badge``: for tables. ``one``, ``several``: how a sentence names such tests."""
+
+    __test__ = False  # pytest would collect it
 
     badge: str
     one: str
     several: str
 
     def __new__(cls, word: str, badge: str = "", one: str = "", several: str = "") -> Self:
-        fate = str.__new__(cls, word)
-        fate._value_ = word
-        fate.badge, fate.one = badge or word, one or word
-        fate.several = several or fate.one
-        return fate
+        result = str.__new__(cls, word)
+        result._value_ = word
+        result.badge, result.one = badge or word, one or word
+        result.several = several or result.one
+        return result
 
     INTERNAL = "internal error", "INTERNAL", "internal error", "internal errors"
     USAGE = "usage", "USAGE", "usage error", "usage errors"
@@ -50,7 +52,14 @@ class Fate(StrEnum):
 NO_SLA = "no SLA"
 WHEN_THE_RUN_ENDED = "it had begun when the run ended"
 """Why a test is unfinished if the run was not killed."""
-GRAVITY = (Fate.INTERNAL, Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.ERROR, Fate.INCONCLUSIVE)
+GRAVITY = (
+    TestResult.INTERNAL,
+    TestResult.USAGE,
+    TestResult.BROKEN,
+    TestResult.FAILED,
+    TestResult.ERROR,
+    TestResult.INCONCLUSIVE,
+)
 """What did not pass, the gravest first: our own faults, the user's and the testbed's come before any answer."""
 
 
@@ -94,7 +103,7 @@ class TestConclusion:
     __test__ = False
 
     node_id: str
-    fate: Fate
+    result: TestResult
     reason: str = ""
     judged: bool = False
     measured: bool = False
@@ -104,9 +113,9 @@ class TestConclusion:
     @property
     def badge(self) -> str:
         """One word for tables: PASS, FAIL, INCONCLUSIVE, BROKEN, USAGE, INTERNAL, skipped, xfail, no SLA ..."""
-        if self.fate is Fate.PASSED and self.measured and not self.judged:
+        if self.result is TestResult.PASSED and self.measured and not self.judged:
             return NO_SLA
-        return self.fate.badge
+        return self.result.badge
 
     @property
     def unchecked(self) -> bool:
@@ -115,7 +124,7 @@ class TestConclusion:
 
     @property
     def wrong(self) -> bool:
-        return self.fate in {*GRAVITY, Fate.UNFINISHED, Fate.NOT_RUN} and not self.tolerated
+        return self.result in {*GRAVITY, TestResult.UNFINISHED, TestResult.NOT_RUN} and not self.tolerated
 
 
 def conclude_test(facts: TestFacts) -> TestConclusion:
@@ -124,66 +133,68 @@ def conclude_test(facts: TestFacts) -> TestConclusion:
     A broken testbed comes first, because it says nothing about the DUT. A recorded FAIL counts, even if the test
     caught it.
     """
-    fate = _fate(facts)
+    result = _test_result(facts)
     return TestConclusion(
         facts.node_id,
-        fate,
-        one_line(_reason(facts, fate)),
+        result,
+        one_line(_reason(facts, result)),
         judged=bool(facts.verdicts),
         measured=facts.measured,
-        tolerated=fate is Fate.INCONCLUSIVE and facts.status in {"passed", "skipped"},
-        full_reason=one_line(_in_full(facts.verdicts)) if fate is Fate.FAILED else "",
+        tolerated=result is TestResult.INCONCLUSIVE and facts.status in {"passed", "skipped"},
+        full_reason=one_line(_in_full(facts.verdicts)) if result is TestResult.FAILED else "",
     )
 
 
-_OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
+_OUTSIDE = TestConclusion("", TestResult.PASSED, measured=True)
 
 
-def _fate(facts: TestFacts) -> Fate:
+def _test_result(facts: TestFacts) -> TestResult:
     if not facts.began or (facts.cause is Cause.NOT_RUN and not (facts.errors or facts.verdicts)):
-        return Fate.NOT_RUN
+        return TestResult.NOT_RUN
     if facts.cause in {Cause.USAGE, Cause.INTERNAL}:
-        return Fate.USAGE if facts.cause is Cause.USAGE else Fate.INTERNAL
+        return TestResult.USAGE if facts.cause is Cause.USAGE else TestResult.INTERNAL
     if facts.errors or facts.cause in {Cause.TESTBED, Cause.SETUP} or facts.status == "error":
-        return Fate.BROKEN
+        return TestResult.BROKEN
     if facts.status is None:
-        return Fate.UNFINISHED
+        return TestResult.UNFINISHED
     if facts.cause is Cause.XFAIL:
-        return Fate.XFAIL
+        return TestResult.XFAIL
     return _judged(facts)
 
 
-def _judged(facts: TestFacts) -> Fate:
+def _judged(facts: TestFacts) -> TestResult:
     """For a test that ended by itself on a working testbed."""
     judgements = {verdict.judgement for verdict in facts.verdicts}
     if Judgement.FAIL in judgements:
-        return Fate.FAILED
+        return TestResult.FAILED
     if facts.cause is Cause.TEST:
-        return Fate.ERROR
-    doubtful = Judgement.INCONCLUSIVE in judgements or (facts.cause is Cause.INCONCLUSIVE and facts.status != "failed")
+        return TestResult.ERROR
+    inconclusive = Judgement.INCONCLUSIVE in judgements or (
+        facts.cause is Cause.INCONCLUSIVE and facts.status != "failed"
+    )
     if facts.status == "failed":
         if facts.cause is Cause.UNKNOWN:
-            return Fate.INCONCLUSIVE if doubtful or facts.invalid else Fate.FAILED
-        return Fate.INCONCLUSIVE if facts.cause in {Cause.INCONCLUSIVE, Cause.SLA} else Fate.FAILED
-    if doubtful:
-        return Fate.INCONCLUSIVE
-    return Fate.SKIPPED if facts.status == "skipped" else Fate.PASSED
+            return TestResult.INCONCLUSIVE if inconclusive or facts.invalid else TestResult.FAILED
+        return TestResult.INCONCLUSIVE if facts.cause in {Cause.INCONCLUSIVE, Cause.SLA} else TestResult.FAILED
+    if inconclusive:
+        return TestResult.INCONCLUSIVE
+    return TestResult.SKIPPED if facts.status == "skipped" else TestResult.PASSED
 
 
-def _reason(facts: TestFacts, fate: Fate) -> str:
-    match fate:
-        case Fate.NOT_RUN:
+def _reason(facts: TestFacts, result: TestResult) -> str:
+    match result:
+        case TestResult.NOT_RUN:
             return facts.reason or "selected, and never begun"
-        case Fate.UNFINISHED:
+        case TestResult.UNFINISHED:
             return facts.reason or "begun, and not ended"
-        case Fate.BROKEN:
+        case TestResult.BROKEN:
             return next(iter(facts.errors), facts.reason)
-        case Fate.FAILED | Fate.INCONCLUSIVE:
-            judgement = Judgement.FAIL if fate is Fate.FAILED else Judgement.INCONCLUSIVE
+        case TestResult.FAILED | TestResult.INCONCLUSIVE:
+            judgement = Judgement.FAIL if result is TestResult.FAILED else Judgement.INCONCLUSIVE
             such = [verdict for verdict in facts.verdicts if verdict.judgement is judgement]
             if such:
                 return f"{such[0].requirement}: {such[0].reason}{_and_more(such)}"
-            return facts.reason or (facts.invalid if fate is Fate.INCONCLUSIVE else "")
+            return facts.reason or (facts.invalid if result is TestResult.INCONCLUSIVE else "")
     return facts.reason
 
 
@@ -221,15 +232,20 @@ def subject_badge(test: TestConclusion, verdicts: Sequence[Verdict], subjects: i
 
     ``subjects``: how many the test has.
     """
-    if subjects == 1 or test.fate in {Fate.INTERNAL, Fate.BROKEN, Fate.USAGE, Fate.UNFINISHED}:
+    if subjects == 1 or test.result in {
+        TestResult.INTERNAL,
+        TestResult.BROKEN,
+        TestResult.USAGE,
+        TestResult.UNFINISHED,
+    }:
         return test.badge
     if verdicts:
         return worst(verdicts).value
-    return NO_SLA if test.fate is Fate.PASSED or test.judged else test.badge
+    return NO_SLA if test.result is TestResult.PASSED or test.judged else test.badge
 
 
-class RunFate(StrEnum):
-    """What became of a run. PASSED: nothing was wrong, yet it is no acceptance (skips, or nothing was judged).
+class RunResult(StrEnum):
+    """The result of a run. PASSED: nothing was wrong, yet it is no acceptance (skips, or nothing was judged).
 
     Attributes:
         exit_status: of the command.
@@ -246,11 +262,11 @@ class RunFate(StrEnum):
     def __new__(
         cls, word: str, exit_status: int = 0, head: str = "", advice: str = "", advice_on_sides: str = ""
     ) -> Self:
-        fate = str.__new__(cls, word)
-        fate._value_ = word
-        fate.exit_status, fate.head = exit_status, head
-        fate.advice, fate.advice_on_sides = advice, advice_on_sides or advice
-        return fate
+        result = str.__new__(cls, word)
+        result._value_ = word
+        result.exit_status, result.head = exit_status, head
+        result.advice, result.advice_on_sides = advice, advice_on_sides or advice
+        return result
 
     RUNNING = "running", 12, "Running", "Look again once it has ended"
     KILLED = (
@@ -300,10 +316,10 @@ class RunFate(StrEnum):
     ACCEPTED = "accepted"
 
 
-_RUNS = {fate: RunFate(fate.value) for fate in GRAVITY}
+_RUNS = {result: RunResult(result.value) for result in GRAVITY}
 """The result of the run if this is the gravest of its tests."""
 
-_PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE, 11: RunFate.BROKEN}
+_PYTESTS = {2: RunResult.INTERRUPTED, 3: RunResult.INTERNAL, 4: RunResult.USAGE, 11: RunResult.BROKEN}
 """The result of the run by pytest's own status, whatever its tests say. 11 is ours: all workers were lost."""
 
 
@@ -346,7 +362,7 @@ class RunConclusion:
         rig: as in ``RunFacts``.
     """
 
-    fate: RunFate
+    result: RunResult
     exit_status: int
     headline: str
     reason: str
@@ -375,8 +391,8 @@ class RunConclusion:
     @property
     def last_line(self) -> str:
         rig = f"Rig: {self.rig}" if self.rig else ""
-        told = self.fate is not RunFate.USAGE and any(test.wrong for test in self.tests)
-        parts = (self.headline, rig, cut(self.reason, _LONGEST_LAST) if told else self.reason, self.advice)
+        has_wrong_test = self.result is not RunResult.USAGE and any(test.wrong for test in self.tests)
+        parts = (self.headline, rig, cut(self.reason, _LONGEST_LAST) if has_wrong_test else self.reason, self.advice)
         sentences = " ".join(text if text.endswith(("?", "…")) else f"{text}." for text in parts if text)
         return f"{sentences} (exit status {self.exit_status})"
 
@@ -387,68 +403,72 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
     In order of gravity: running, killed, internal error, interrupted, usage, testbed broken, failed, error of a test,
     inconclusive. A run is accepted only if every selected test passed and something was judged.
     """
-    order = list(Fate)
-    tests = tuple(sorted(map(conclude_test, facts.tests), key=lambda test: order.index(test.fate)))
-    fate = _run_fate(facts, tests)
+    order = list(TestResult)
+    tests = tuple(sorted(map(conclude_test, facts.tests), key=lambda test: order.index(test.result)))
+    result = _run_result(facts, tests)
     if facts.compared is not None:
-        return _comparison(facts, fate, tests)
-    exit_status = fate.exit_status
-    if fate.exit_status == 1 and facts.exit_status is not None and facts.exit_status > 5:
+        return _comparison(facts, result, tests)
+    exit_status = result.exit_status
+    if result.exit_status == 1 and facts.exit_status is not None and facts.exit_status > 5:
         exit_status = facts.exit_status  # another plugin's
     met = sum(verdict.judgement is Judgement.PASS for test in facts.tests for verdict in test.verdicts)
-    headline, reason = _headline(fate, tests, met), _run_reason(facts, fate, tests)
-    return RunConclusion(fate, exit_status, headline, reason, _advice(facts, fate, tests), tests, facts.rig)
+    headline, reason = _headline(result, tests, met), _run_reason(facts, result, tests)
+    return RunConclusion(result, exit_status, headline, reason, _advice(facts, result, tests), tests, facts.rig)
 
 
-def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> RunConclusion:
+def _comparison(facts: RunFacts, result: RunResult, tests: Sequence[TestConclusion]) -> RunConclusion:
     """For a run that compares. If it compared nothing, it says nothing about any side."""
-    if fate in {RunFate.ACCEPTED, RunFate.PASSED}:
-        fate = RunFate.PASSED if facts.compared else RunFate.INCONCLUSIVE
+    if result in {RunResult.ACCEPTED, RunResult.PASSED}:
+        result = RunResult.PASSED if facts.compared else RunResult.INCONCLUSIVE
     counts = ", ".join(f"{count} {word}" for word, count in (facts.compared or {}).items())
     headline = f"Compared: {counts or 'nothing'}"
-    if fate is not RunFate.PASSED:
-        headline = f"{fate.head}. {headline}"
-    others = ", ".join(counted(test for test in tests if test.fate in {Fate.SKIPPED, Fate.NOT_RUN, Fate.UNFINISHED}))
+    if result is not RunResult.PASSED:
+        headline = f"{result.head}. {headline}"
+    others = ", ".join(
+        counted(
+            test for test in tests if test.result in {TestResult.SKIPPED, TestResult.NOT_RUN, TestResult.UNFINISHED}
+        )
+    )
     headline += f"; of {how_many(len(tests), 'selected test')} {others}" if others else ""
-    why = _run_reason(facts, fate, [replace(test, full_reason="") for test in tests])  # each verdict names its side
-    return RunConclusion(fate, fate.exit_status, headline, why, fate.advice_on_sides, tuple(tests), facts.rig)
+    why = _run_reason(facts, result, [replace(test, full_reason="") for test in tests])  # each verdict names its side
+    return RunConclusion(result, result.exit_status, headline, why, result.advice_on_sides, tuple(tests), facts.rig)
 
 
-def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
+def _run_result(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunResult:
     if facts.running:
-        return RunFate.RUNNING
-    ended_by = RunFate.KILLED if facts.exit_status is None else _PYTESTS.get(facts.exit_status)
+        return RunResult.RUNNING
+    ended_by = RunResult.KILLED if facts.exit_status is None else _PYTESTS.get(facts.exit_status)
     if ended_by is not None:
         return ended_by
-    wrong = {test.fate for test in tests if test.wrong}
+    wrong = {test.result for test in tests if test.wrong}
     if wrong:
-        early = RunFate.INCONCLUSIVE if facts.out_of_time else RunFate.INTERRUPTED
-        return next((_RUNS[fate] for fate in GRAVITY if fate in wrong), early)
+        early = RunResult.INCONCLUSIVE if facts.out_of_time else RunResult.INTERRUPTED
+        return next((_RUNS[result] for result in GRAVITY if result in wrong), early)
     if facts.exit_status not in {0, 5}:
-        return RunFate.FAILED
+        return RunResult.FAILED
     if not tests:
-        return RunFate.EMPTY
-    passed, unchecked = all(test.fate is Fate.PASSED for test in tests), any(test.unchecked for test in tests)
+        return RunResult.EMPTY
+    passed, unchecked = all(test.result is TestResult.PASSED for test in tests), any(test.unchecked for test in tests)
     accepted = passed and not unchecked and not facts.smoke and any(test.judged for test in tests)
     unjudged = facts.unjudged and (passed or unchecked)
-    return RunFate.INCONCLUSIVE if unjudged else RunFate.ACCEPTED if accepted else RunFate.PASSED
+    return RunResult.INCONCLUSIVE if unjudged else RunResult.ACCEPTED if accepted else RunResult.PASSED
 
 
-def _headline(fate: RunFate, tests: Sequence[TestConclusion], met: int) -> str:
-    if fate is RunFate.ACCEPTED:
+def _headline(result: RunResult, tests: Sequence[TestConclusion], met: int) -> str:
+    if result is RunResult.ACCEPTED:
         return f"Accepted: {_all(met, 'requirement')} met, {_all(len(tests), 'selected test')} passed"
-    if fate is not RunFate.PASSED:
+    if result is not RunResult.PASSED:
         of_tests = f": of {how_many(len(tests), 'selected test')} {', '.join(counted(tests))}"
-        return fate.head + (of_tests if tests else "")
-    passed = sum(test.fate is Fate.PASSED for test in tests)
-    others = [test for test in tests if test.fate is not Fate.PASSED]
-    if all(test.fate is Fate.SKIPPED for test in tests):
+        return result.head + (of_tests if tests else "")
+    passed = sum(test.result is TestResult.PASSED for test in tests)
+    others = [test for test in tests if test.result is not TestResult.PASSED]
+    if all(test.result is TestResult.SKIPPED for test in tests):
         were = "was" if len(tests) == 1 else "were"
         return f"Nothing was measured: {_all(len(tests), 'selected test')} {were} skipped"
     text = f"{passed} of {how_many(len(tests), 'selected test')} passed"
-    skipped = sum(test.fate is Fate.SKIPPED for test in others)
+    skipped = sum(test.result is TestResult.SKIPPED for test in others)
     rest = [f"{skipped} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
-    rest += counted(test for test in others if test.fate is not Fate.SKIPPED)
+    rest += counted(test for test in others if test.result is not TestResult.SKIPPED)
     text = ", ".join([text, *rest])
     return text if any(test.judged for test in tests) else f"Nothing was judged, no SLA applied: {text}"
 
@@ -459,22 +479,26 @@ def _all(count: int, what: str) -> str:
 
 def counted(tests: Iterable[TestConclusion]) -> list[str]:
     """``["1 failed", "2 inconclusive", "9 passed"]``, the gravest first."""
-    counts = Counter(test.fate for test in tests)
-    return [f"{counts[fate]} {fate.one if counts[fate] == 1 else fate.several}" for fate in Fate if counts[fate]]
+    counts = Counter(test.result for test in tests)
+    return [
+        f"{counts[result]} {result.one if counts[result] == 1 else result.several}"
+        for result in TestResult
+        if counts[result]
+    ]
 
 
-def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
+def _run_reason(facts: RunFacts, result: RunResult, tests: Sequence[TestConclusion]) -> str:
     """What ended the run; else the first of the tests that decided it."""
     own = one_line(facts.reason)
-    if own and fate is _PYTESTS.get(facts.exit_status or 0):
+    if own and result is _PYTESTS.get(facts.exit_status or 0):
         return _without_stop(own)
-    decided = next((test for test in tests if _RUNS.get(test.fate) is fate and test.wrong), None)
+    decided = next((test for test in tests if _RUNS.get(test.result) is result and test.wrong), None)
     if decided is not None:
         return _without_stop(f"{decided.node_id}: {decided.full_reason or decided.reason}")
-    if fate is RunFate.INCONCLUSIVE and facts.unjudged:
+    if result is RunResult.INCONCLUSIVE and facts.unjudged:
         unchecked = (f"{test.node_id}: {test.reason}" for test in tests if test.unchecked)
         return next(unchecked, f"{facts.unjudged[0]} judged nothing: no test measured what it selects")
-    if fate is RunFate.FAILED:
+    if result is RunResult.FAILED:
         return f"pytest ended with status {facts.exit_status}, and no test says why: see above"
     return _without_stop(own)
 
@@ -484,20 +508,20 @@ def _without_stop(text: str) -> str:
     return text if text.endswith("...") else text.rstrip(".")
 
 
-def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
-    if fate is not RunFate.PASSED:
+def _advice(facts: RunFacts, result: RunResult, tests: Sequence[TestConclusion]) -> str:
+    if result is not RunResult.PASSED:
         again = "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
         more = "Nothing failed, but this is no acceptance: give the run more time (--nfv-time-limit), or fewer tests"
         first = next((test.reason for test in tests if test.wrong), NOT_MEASURED)
         vain = "Nothing failed, but this is no acceptance: the reasons say what to correct in the test or the SLA"
         special = {
-            RunFate.ACCEPTED: again if facts.rig == Grade.UNTRUSTED else "",
-            RunFate.INCONCLUSIVE: more * facts.out_of_time or vain * (NOT_MEASURED in first),
+            RunResult.ACCEPTED: again if facts.rig == Grade.UNTRUSTED else "",
+            RunResult.INCONCLUSIVE: more * facts.out_of_time or vain * (NOT_MEASURED in first),
         }
-        return special.get(fate) or fate.advice
+        return special.get(result) or result.advice
     if any(test.tolerated for test in tests):
         return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
-    if any(test.fate is Fate.SKIPPED for test in tests):
+    if any(test.result is TestResult.SKIPPED for test in tests):
         return "This is no acceptance of all: the reasons of the skips say what is missing"
     if facts.smoke:
         return "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"

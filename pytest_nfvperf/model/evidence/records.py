@@ -163,7 +163,7 @@ class TrialData:
 
     @property
     def judgement(self) -> TrialJudgement:
-        """As TrialResult's, of which most records keep the sums of windows only; so ``doubt`` is not known."""
+        """As TrialResult's, of which most records keep the sums of windows only; so ``reason`` is not known."""
         return TrialJudgement(self.result, self.undisturbed, self.running)
 
     @property

@@ -261,7 +261,7 @@ class PlateauPoint:
         fps: median of the undisturbed windows, per direction.
         low_fps, high_fps: its 95 % interval.
         windows: how many were undisturbed.
-        apart: why the DUT may forward more: the host kept the CPUs of generator and DUT apart.
+        far_reason: why the DUT may forward more: the host kept the CPUs of generator and DUT apart.
         generator_limited: the same, because the generator offered no more than the DUT took.
     """
 
@@ -270,13 +270,13 @@ class PlateauPoint:
     low_fps: float
     high_fps: float
     windows: int
-    apart: str = ""
+    far_reason: str = ""
     generator_limited: str = ""
 
     @property
     def at_least(self) -> str:
         """Why the DUT may forward more than this; "" if it does not."""
-        return self.apart or self.generator_limited
+        return self.far_reason or self.generator_limited
 
     def figure(self) -> Figure:
         basis = f"median of {self.windows} undisturbed windows at overload"
@@ -287,7 +287,7 @@ class PlateauPoint:
         )
         if not self.at_least:
             return of_it
-        why = Why.APART if self.apart else Why.GENERATOR
+        why = Why.FAR_CPUS if self.far_reason else Why.GENERATOR
         return replace(of_it, low=self.fps).bounded(why, high=True, detail=self.at_least)
 
 

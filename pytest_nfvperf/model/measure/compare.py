@@ -84,8 +84,8 @@ def parse_sides(texts: Sequence[str], settings: Sequence[str] = ()) -> tuple[Sid
 
 
 def _apply_setting(sides: dict[str, Side], text: str) -> None:
-    place, equals, value = text.partition("=")
-    *side, column, key = place.rsplit(":", 2) if place.count(":") else ("", "")
+    selector, equals, value = text.partition("=")
+    *side, column, key = selector.rsplit(":", 2) if selector.count(":") else ("", "")
     if not equals or not key or column != COLUMN:
         raise ConfigError(
             f"{text!r} is no setting: write SIDE:{COLUMN}:KEY=VALUE, such as "

@@ -301,6 +301,6 @@ def rules_about_offload(rules: Sequence[Rule], labels: Mapping[str, str], measur
     asked = {OFFLOADED_FLOWS} - ({OFFLOADED_FLOWS} if lists else set()) | (
         {OFFLOADED_FRAMES, FLOW_COUNTER_ERROR} & set(measured)
     )
-    kept = tuple(requirement for requirement in OFFLOAD_RULE.require if requirement[0] in asked)
-    fitting = [replace(OFFLOAD_RULE, require=kept)] if kept else []
+    required = tuple(requirement for requirement in OFFLOAD_RULE.require if requirement[0] in asked)
+    fitting = [replace(OFFLOAD_RULE, require=required)] if required else []
     return [applicable for rule in rules for applicable in (fitting if rule is OFFLOAD_RULE else [rule])]

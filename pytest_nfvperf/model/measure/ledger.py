@@ -154,14 +154,14 @@ class FramePath:
         joined = [max(0, -hop.unexplained) for hop in self.hops]
         lacking = [max(0, hop.unexplained) for hop in self.hops]
         ended = [0] * len(self.hops)
-        on_their_way = 0
+        in_flight = 0
         for number in range(len(self.hops)):
-            ended[number] = min(on_their_way, lacking[number])
-            on_their_way += joined[number] - ended[number]
+            ended[number] = min(in_flight, lacking[number])
+            in_flight += joined[number] - ended[number]
         for number in reversed(range(len(self.hops))):
-            more = min(on_their_way, lacking[number] - ended[number])
+            more = min(in_flight, lacking[number] - ended[number])
             ended[number] += more
-            on_their_way -= more
+            in_flight -= more
         return tuple(zip(joined, ended, strict=True))
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_ratio, format_value
-from pytest_nfvperf.model.disturbance.windows import Paced
+from pytest_nfvperf.model.disturbance.windows import WindowRate
 from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
@@ -383,7 +383,7 @@ class Reading:
     Attributes:
         evidence: id of the trial.
         bounds: how the value relates to what the DUT does, and why, where it is only a bound.
-        paced: values by window, each with how slow the cores were meanwhile: subjects are compared at the same speed.
+        window_rates: values by window, each with how slow the cores were: subjects are compared at the same speed.
         whole: the value over the whole trial, disturbed or not, for comparisons without windows.
         missing: why the reading lacks a metric.
         slowdown: how many times slower the DUT was over the whole trial than undisturbed, by what was seen of its CPUs
@@ -393,15 +393,17 @@ class Reading:
     values: Mapping[str, float]
     evidence: str
     bounds: Mapping[str, tuple[Bound, str]] = field(default_factory=dict)
-    paced: Mapping[str, Sequence[Paced]] = field(default_factory=dict)
+    window_rates: Mapping[str, Sequence[WindowRate]] = field(default_factory=dict)
     whole: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     slowdown: float | None = None
 
     def on_rig(self, rig: int | None) -> Reading:
         """The same, with the rig that measured them in its windows."""
-        paced = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
-        return replace(self, paced=paced)
+        window_rates = {
+            metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.window_rates.items()
+        }
+        return replace(self, window_rates=window_rates)
 
     def of_whole_trial(self, metrics: Sequence[str]) -> Reading:
         """The same, with the values of these metrics over the whole trial, if it has them."""

@@ -21,7 +21,7 @@ MESSAGE_BYTES = (14, 65_000)
 """sockperf's header alone, and what fits its buffer."""
 
 Protocol = Literal["tcp", "udp"]
-Way = Literal["forward", "reverse"]
+StreamDirection = Literal["forward", "reverse"]
 """``forward``: the client sends to the server; ``reverse``: the server to the client."""
 
 MAX_STREAMS = 128
@@ -203,7 +203,7 @@ class StreamSpec:
         return math.ceil(round(self.omit_s + self.duration_s, 6))
 
     @property
-    def directions(self) -> tuple[Way, ...]:
+    def directions(self) -> tuple[StreamDirection, ...]:
         if self.direction == "both":
             return ("forward", "reverse")
         return ("reverse",) if self.direction == "reverse" else ("forward",)
@@ -235,7 +235,7 @@ class StreamDirectionCounts:
         sender_elapsed_ns: by the sender's; None if it did not report it.
     """
 
-    direction: Way
+    direction: StreamDirection
     elapsed_ns: int
     streams: tuple[StreamCounts, ...]
     sender_elapsed_ns: int | None = None

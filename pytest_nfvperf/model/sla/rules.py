@@ -196,10 +196,12 @@ def of_expected_flows(figure: Figure, expected: Sequence[str]) -> Figure | str:
             for have, in_hardware in flows
             if all(have.get(name, {None}) >= parts for name, parts in wanted.items())
         ]
-    absent = [flow for flow, places in places_by_flow.items() if not places]
+    absent = [flow for flow, found_in_hardware in places_by_flow.items() if not found_in_hardware]
     if absent and figure.flows_left_out:
         return f"{figure.flows_left_out} flows of the datapath are not listed: {absent[0]} may be among them"
-    outside = [flow for flow, places in places_by_flow.items() if places and not all(places)]
+    outside = [
+        flow for flow, found_in_hardware in places_by_flow.items() if found_in_hardware and not all(found_in_hardware)
+    ]
     met = len(places_by_flow) - len(absent) - len(outside)
     notes = [f"not in hardware: {flow}" for flow in outside] + [f"no such flow: {flow}" for flow in absent]
     confidence = "; ".join([f"{met} of {len(places_by_flow)} expected flows in hardware", *notes])
@@ -321,43 +323,43 @@ class Groups:
 
 
 def join_related(tests: Sequence[Selected], groups: Groups) -> None:
-    """Join the tests that a rule compares. ``groups`` numbers them by their places in ``tests``."""
-    for place in range(len(tests)):
-        for other, _, _ in _compared_with(tests, place):
-            groups.join(place, other)
+    """Join the tests that a rule compares. ``groups`` numbers them by their indices in ``tests``."""
+    for index in range(len(tests)):
+        for other, _, _ in _compared_with(tests, index):
+            groups.join(index, other)
 
 
 def other_sides_first(tests: Sequence[Selected]) -> list[int]:
-    """Places of the tests in an order that measures the other side of a relation before the test that needs it.
+    """Indices of the tests in an order that measures the other side of a relation before the test that needs it.
 
     All else stays as it was. Tests count as another side if they have the labels that the relation names.
     """
     needs: list[list[int]] = []
-    for place, test in enumerate(tests):
+    for index, test in enumerate(tests):
         needs.append([])
-        for other, wanted, labels in _compared_with(tests, place):
+        for other, wanted, labels in _compared_with(tests, index):
             named = {name for own in test.subjects for name in wanted if own.get(name) != wanted[name]}
             if named <= labels.keys():
-                needs[place].append(other)
+                needs[index].append(other)
     order: dict[int, None] = {}
 
-    def put(place: int, under_way: frozenset[int]) -> None:
-        for other in needs[place]:
-            if other not in order and other not in under_way:  # of tests that need one another, none can be first
-                put(other, under_way | {place})
-        order.setdefault(place)
+    def put(index: int, pending: frozenset[int]) -> None:
+        for other in needs[index]:
+            if other not in order and other not in pending:  # of tests that need one another, none can be first
+                put(other, pending | {index})
+        order.setdefault(index)
 
-    for place in range(len(tests)):
-        put(place, frozenset())
+    for index in range(len(tests)):
+        put(index, frozenset())
     return list(order)
 
 
-def _compared_with(tests: Sequence[Selected], place: int) -> Iterator[tuple[int, Mapping[str, str], Mapping[str, str]]]:
-    """Places of other sides of a test, each with the labels that are needed and those of a subject that may fit."""
-    own = tests[place]
+def _compared_with(tests: Sequence[Selected], index: int) -> Iterator[tuple[int, Mapping[str, str], Mapping[str, str]]]:
+    """Indices of other sides of a test, each with the labels that are needed and those of a subject that may fit."""
+    own = tests[index]
     for wanted, certain in _other_sides(own):
         for other, candidate in enumerate(tests):
-            if other == place or not (certain or candidate.folder == own.folder):
+            if other == index or not (certain or candidate.folder == own.folder):
                 continue
             for labels in candidate.subjects:
                 # as the judge finds the other side: by all labels but the test's name

@@ -105,10 +105,10 @@ class Baseline:
         if self.unlike:
             return f"{self.name} was measured on another machine ({'; '.join(self.unlike)})"
         found = self.observed.get(subject_of(labels))
-        return found if found is not None else f"{self.name} has no such test: {_nearest(labels, self.observed)}"
+        return found if found is not None else f"{self.name} has no such test: {_suggestion(labels, self.observed)}"
 
 
-def _nearest(labels: Mapping[str, str], known: Mapping[Subject, object]) -> str:
+def _suggestion(labels: Mapping[str, str], known: Mapping[Subject, object]) -> str:
     """How the most similar subject differs, for a person who renamed a test or changed a profile."""
     own = subject_of(labels)
     if not known:

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.display import cpu_list
-from pytest_nfvperf.model.disturbance.cpu_distance import APART, Bands, Distance
+from pytest_nfvperf.model.disturbance.cpu_distance import BAND_RATIO, Bands, Distance
 
 MOST_TRIED = 8
 """Other CPUs that are tried: whoever polls there is interrupted for up to a millisecond."""
 
-MOST_TOLD = 4
+MOST_LISTED = 4
 """Pairs that have a sentence of their own."""
 
 
@@ -50,7 +50,7 @@ class CpuPair:
     same_l3: bool | None = None
 
     @property
-    def apart(self) -> bool:
+    def is_far(self) -> bool:
         """True where another CPU might do better. What was measured counts for more than what the kernel is told."""
         return self.same_l3 is False if self.far is None else self.far
 
@@ -65,7 +65,7 @@ Choice = tuple[CpuPair, CpuPair | None]
 """A pair that is apart, with the one that is nearer; None where there is none."""
 
 
-def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, Cpu]) -> tuple[CpuPair, ...]:
+def pairs(distances: Sequence[Distance], bands: Bands | None, cpu_topology: Mapping[int, Cpu]) -> tuple[CpuPair, ...]:
     """Each of the DUT's CPUs with the generator's CPU that is farthest from it; without those that were not measured.
 
     ``distances``: from each of the generator's CPUs to each of the DUT's. ``bands``: what this machine has shown.
@@ -77,45 +77,45 @@ def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[in
             continue
         far = None if bands is None or bands.far is None else bands.is_far(trip)
         farthest[distance.other] = CpuPair(
-            distance.cpu, distance.other, trip, far, _same_l3(distance.cpu, distance.other, places)
+            distance.cpu, distance.other, trip, far, _same_l3(distance.cpu, distance.other, cpu_topology)
         )
     return tuple(farthest.values())
 
 
-def _same_l3(one: int, other: int, places: Mapping[int, Cpu]) -> bool | None:
-    if one not in places or other not in places or not places[one].l3 or not places[other].l3:
+def _same_l3(one: int, other: int, cpu_topology: Mapping[int, Cpu]) -> bool | None:
+    if one not in cpu_topology or other not in cpu_topology or not cpu_topology[one].l3 or not cpu_topology[other].l3:
         return None
-    return other in places[one].l3
+    return other in cpu_topology[one].l3
 
 
-def worth_trying(places: Iterable[Cpu], generator: Collection[int], taken: Collection[int]) -> tuple[int, ...]:
+def worth_trying(cpus: Iterable[Cpu], generator: Collection[int], in_use: Collection[int]) -> tuple[int, ...]:
     """CPUs that may be nearer to the generator's: the first of each core of its NUMA nodes of which nothing is taken.
 
     Those that the kernel says to be behind another L3 cache are left out. A hardware thread of a core that works for
     somebody already is near, too, but computes half as fast.
 
-    ``places``: all CPUs of the machine that can be used. ``taken``: those that have an owner, beside the generator.
+    ``cpus``: all CPUs of the machine that can be used. ``in_use``: those that have an owner, beside the generator.
     """
-    by_number = {place.number: place for place in places}
+    by_number = {one_cpu.number: one_cpu for one_cpu in cpus}
     own = [by_number[cpu] for cpu in generator if cpu in by_number]
-    nodes = {place.node for place in own}
-    cores = {by_number[cpu].core for cpu in {*taken, *generator} if cpu in by_number}
+    nodes = {one_cpu.node for one_cpu in own}
+    cores = {by_number[cpu].core for cpu in {*in_use, *generator} if cpu in by_number}
     chosen: list[int] = []
     for number in sorted(by_number):
-        place = by_number[number]
+        one_cpu = by_number[number]
         behind = any(_same_l3(own_cpu.number, number, by_number) is False for own_cpu in own)
-        if place.node in nodes and place.core not in cores and not behind:
-            cores.add(place.core)
+        if one_cpu.node in nodes and one_cpu.core not in cores and not behind:
+            cores.add(one_cpu.core)
             chosen.append(number)
     return tuple(chosen[:MOST_TRIED])
 
 
-def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:
+def closer_cpus(far_pairs: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:
     """Each of these pairs with the nearest of those tried, if that is nearer by a band's factor; each is given once."""
     left = sorted(tried, key=lambda pair: (pair.round_trip_ns, pair.other))
     choices: list[Choice] = []
-    for pair in apart:
-        better = left[0] if left and left[0].round_trip_ns * APART <= pair.round_trip_ns else None
+    for pair in far_pairs:
+        better = left[0] if left and left[0].round_trip_ns * BAND_RATIO <= pair.round_trip_ns else None
         if better is not None:
             left.pop(0)
         choices.append((pair, better))
@@ -124,7 +124,7 @@ def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Cho
 
 def describe_distances(found: Sequence[CpuPair]) -> str:
     """A sentence for each pair that is apart, the worst first, and one for the others together."""
-    worst = sorted((pair for pair in found if pair.apart), key=lambda pair: -pair.round_trip_ns)[:MOST_TOLD]
+    worst = sorted((pair for pair in found if pair.is_far), key=lambda pair: -pair.round_trip_ns)[:MOST_LISTED]
     others = [pair for pair in found if pair not in worst]
     if len(others) < 2:
         return "; ".join(map(str, [*worst, *others]))
@@ -132,8 +132,8 @@ def describe_distances(found: Sequence[CpuPair]) -> str:
     word = ": near" if bands == {False} else ": far" if bands == {True} else ""
     generator = cpu_list(sorted({pair.cpu for pair in others}))
     dut = cpu_list([pair.other for pair in others])
-    together = f"CPU {generator} and each of CPU {dut} are {min(trips)} .. {max(trips)} ns apart{word}"
-    return "; ".join([*map(str, worst), together])
+    summary = f"CPU {generator} and each of CPU {dut} are {min(trips)} .. {max(trips)} ns apart{word}"
+    return "; ".join([*map(str, worst), summary])
 
 
 def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:

@@ -127,5 +127,5 @@ def underlay_end(testbed: Testbed, name: str, mtu: int) -> CabledEnd | None:
 
 def ports_here(testbed: Testbed) -> tuple[DutPort, ...]:
     """The DUT's ports that are on this machine, not on a node that is on another one."""
-    far = {node.name for node in testbed.nodes if node.host is not None}
-    return tuple(port for port in testbed.ports if port.node not in far)
+    remote = {node.name for node in testbed.nodes if node.host is not None}
+    return tuple(port for port in testbed.ports if port.node not in remote)

@@ -155,18 +155,18 @@ _INSTEAD = {
 }
 
 _TAKES_DEVICES = "DPDK takes the NICs of dut.ports and no other: write 'pci: ...' there"
-_PLACES_THREADS = "DPDK's own threads run on the testbed's CPUs: write 'cpus: {housekeeping: ...}'"
+_PINS_THREADS = "DPDK's own threads run on the testbed's CPUs: write 'cpus: {housekeeping: ...}'"
 _SIZES_MEMORY = "write other_config 'dpdk-socket-mem' for the size of OVS's memory"
-_KEEPS_APART = "the run sets it, which keeps this OVS apart from other users of DPDK on the host"
+_ISOLATES = "the run sets it, which keeps this OVS apart from other users of DPDK on the host"
 
 _LONG_OPTIONS = {
     **dict.fromkeys(("allow", "block", "no-pci", "pci-blacklist", "pci-whitelist"), _TAKES_DEVICES),
-    **dict.fromkeys(("lcores", "main-lcore", "master-lcore"), _PLACES_THREADS),
+    **dict.fromkeys(("lcores", "main-lcore", "master-lcore"), _PINS_THREADS),
     **dict.fromkeys(("legacy-mem", "no-huge", "socket-limit", "socket-mem"), _SIZES_MEMORY),
-    **dict.fromkeys(("file-prefix", "huge-dir", "huge-unlink", "in-memory", "no-shconf"), _KEEPS_APART),
-    **dict.fromkeys(("no-telemetry", "proc-type", "telemetry"), _KEEPS_APART),
+    **dict.fromkeys(("file-prefix", "huge-dir", "huge-unlink", "in-memory", "no-shconf"), _ISOLATES),
+    **dict.fromkeys(("no-telemetry", "proc-type", "telemetry"), _ISOLATES),
 }
-_SHORT_OPTIONS = {**dict.fromkeys("abw", _TAKES_DEVICES), **dict.fromkeys("cl", _PLACES_THREADS), "m": _SIZES_MEMORY}
+_SHORT_OPTIONS = {**dict.fromkeys("abw", _TAKES_DEVICES), **dict.fromkeys("cl", _PINS_THREADS), "m": _SIZES_MEMORY}
 
 
 def why_setting_refused(key: str, value: str) -> str:

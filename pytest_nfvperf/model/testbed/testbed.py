@@ -349,7 +349,7 @@ class Testbed(TestbedFacts):
 
 
 @dataclass(frozen=True, slots=True)
-class FarHost:
+class RemoteHost:
     """Another machine, which has this package, too: a NodeSpec says its fields."""
 
     ssh: str
@@ -390,9 +390,9 @@ class NodeSpec:
     ] = None
 
     @property
-    def host(self) -> FarHost | None:
+    def host(self) -> RemoteHost | None:
         """Where the node is; None for this machine."""
-        return None if self.ssh is None else FarHost(self.ssh, self.python or "python3", self.ssh_config)
+        return None if self.ssh is None else RemoteHost(self.ssh, self.python or "python3", self.ssh_config)
 
     def __str__(self) -> str:
         """``node1: OVS old, datapath netdev, PMD on CPU 2, smc=on``; ``node1: as the DUT`` where nothing is said."""

@@ -70,9 +70,9 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     below = [f"   {line}" for line in (*_flows(topology, bridge), *mirrors, *own)]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
     node = node_of_bridge(topology).get(bridge)
-    place = "" if node is None else f", on {node}"
+    on_node = "" if node is None else f", on {node}"
     rules = "".join(f"; {one}" for one in topology.rules if one.bridge == bridge and one.learns)
-    return [f"{bridge}{place}" if crossed else f"{bridge}{place} (learns MAC addresses{rules})", *lines, *below]
+    return [f"{bridge}{on_node}" if crossed else f"{bridge}{on_node} (learns MAC addresses{rules})", *lines, *below]
 
 
 def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
@@ -88,7 +88,7 @@ def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
         if nic.bridge == bridge
     ]
     cells += [
-        (end.port, link.kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *extras(link)]))
+        (end.port, link.kind, ", ".join([f"to {end.peer_bridge} {end.peer_port}", *extras(link)]))
         for link in topology.links
         for end in link.ends
         if end.bridge == bridge

@@ -68,7 +68,7 @@ def vnf_mac(vnf: int, side: int) -> str:
     return f"02:4e:46:00:{vnf:02x}:{side:02x}"
 
 
-_BOTH_WAYS = (Direction("p0", "p1"), Direction("p1", "p0"))
+_BOTH_DIRECTIONS = (Direction("p0", "p1"), Direction("p1", "p0"))
 
 
 @checked()
@@ -106,7 +106,7 @@ def vnf_chain(vnfs: Annotated[int, whole(0, 100)], *, bidirectional: bool = True
         *(endpoint(name, BRIDGE, mtu=mtu) for name in ("p0", "p1")),
         *forwarders,
         path("p0", *(f"vnf{n}" for n in range(1, vnfs + 1)), "p1"),
-        *_BOTH_WAYS[: 1 + bidirectional],
+        *_BOTH_DIRECTIONS[: 1 + bidirectional],
     )
 
 
@@ -141,7 +141,7 @@ def bridge_chain(
     outer: list[Part] = []
     if ends == "generator":
         outer += [endpoint(f"p{n}", bridge, mtu=mtu) for n, bridge in enumerate((names[0], names[-1]))]
-        outer += [path("p0", "p1"), *_BOTH_WAYS[: 1 + bidirectional]]
+        outer += [path("p0", "p1"), *_BOTH_DIRECTIONS[: 1 + bidirectional]]
     else:
         for n, bridge in enumerate((names[0], names[-1])):
             address = _CHAIN_ADDRESSES[ip] % (n + 1)
@@ -400,11 +400,11 @@ class _Paths:
 
     def _hop(self, path: Path, stop: str, following: str) -> list[Crossing]:
         (_, entry), (bridge, first) = self._ends(path, stop)[0], self._ends(path, stop)[-1]
-        (far_bridge, last), (_, far_exit) = self._ends(path, following)[0], self._ends(path, following)[-1]
-        self.next_macs |= {entry: self._macs.get(last), far_exit: self._macs.get(first)}
-        links = shortest(bridge, far_bridge, self._links)
+        (peer_bridge, last), (_, peer_exit) = self._ends(path, following)[0], self._ends(path, following)[-1]
+        self.next_macs |= {entry: self._macs.get(last), peer_exit: self._macs.get(first)}
+        links = shortest(bridge, peer_bridge, self._links)
         if links is None:
-            raise self._wrong(path, f"no patch or veth leads from bridge {bridge!r} to {far_bridge!r}")
+            raise self._wrong(path, f"no patch or veth leads from bridge {bridge!r} to {peer_bridge!r}")
         return crossings_along(links, bridge, first, last)
 
     def _ends(self, path: Path, stop: str) -> list[BridgePort]:

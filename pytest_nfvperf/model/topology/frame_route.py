@@ -44,12 +44,12 @@ class _Follower:
         self._topology = topology
         self._direction = direction
         self._bridge_of = {port: bridge for bridge, port in all_ports(topology)}
-        self._patched = {end.port: end.far_port for patch in topology.patches for end in patch.ends}
+        self._patched = {end.port: end.peer_port for patch in topology.patches for end in patch.ends}
         self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
         wires = [link for link in topology.links if not isinstance(link, Patch)]
-        self._joined |= {end.port: end.far_port for wire in wires for end in wire.ends}
+        self._joined |= {end.port: end.peer_port for wire in wires for end in wire.ends}
         self._overlays = overlays(topology.nodes, topology.tunnels, topology.underlays)
-        self._tunnelled = {end.port: (end.far_port, one) for one in self._overlays for end in one.ends}
+        self._tunnelled = {end.port: (end.peer_port, one) for one in self._overlays for end in one.ends}
         self._inside: str | None = None
         """Frames are in a tunnel, and will come out of it by this port."""
         self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
@@ -236,7 +236,7 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     )
 
 
-def frames_taken(port: str, moved: Mapping[str, int]) -> int | None:
+def frames_entered(port: str, moved: Mapping[str, int]) -> int | None:
     """Frames that the datapath got from a port, past its ingress policer; None if the port does not count.
 
     A DPDK port's ``rx_packets`` has those that its policer dropped: a NIC counts earlier, and so does vhost-user since
@@ -264,21 +264,21 @@ def _crossings(
         if passes is None:
             raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
         for number, crossed in enumerate(passes):
-            taken = frames_taken(crossed.entry, moved)
+            entered = frames_entered(crossed.entry, moved)
             if number == 0:
-                yield crossed, _entered(count, offered[crossed.entry], taken, moved)
+                yield crossed, _entered(count, offered[crossed.entry], entered, moved)
             else:
-                yield crossed, by_vnfs.get(crossed.entry, taken)
+                yield crossed, by_vnfs.get(crossed.entry, entered)
 
 
-def _entered(count: DirectionCounts, offered: int, taken: int | None, moved: Mapping[str, int]) -> int:
+def _entered(count: DirectionCounts, offered: int, entered: int | None, moved: Mapping[str, int]) -> int:
     """Frames of a direction that its first bridge got: nobody owes a copy of one that was lost before it.
 
     A port may count frames of others, and late. So what it did not take of all ``offered`` to it is believed only as
     far as frames of this direction are missing at the end.
     """
     outside = moved.get(f"{count.direction.tx}.ovs_rx_qos_drops", 0)
-    if taken is not None and count.sent:
-        share = max(0, offered - taken) * count.sent // offered
+    if entered is not None and count.sent:
+        share = max(0, offered - entered) * count.sent // offered
         outside = max(outside, min(share, count.sent - count.received))
     return max(0, count.sent - outside)

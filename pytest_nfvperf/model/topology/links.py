@@ -30,12 +30,12 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """One end of a link: frames leave ``bridge`` by ``port`` and enter ``far_bridge`` by ``far_port``."""
+    """One end of a link: frames leave ``bridge`` by ``port`` and enter ``peer_bridge`` by ``peer_port``."""
 
     bridge: str
     port: str
-    far_bridge: str
-    far_port: str
+    peer_bridge: str
+    peer_port: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,9 @@ def shortest(start: str, goal: str, links: Iterable[BridgeLink]) -> list[LinkEnd
     while waiting and goal not in came_by:
         here = waiting.popleft()
         for end in leaving.get(here, ()):
-            if end.far_bridge not in came_by:
-                came_by[end.far_bridge] = end
-                waiting.append(end.far_bridge)
+            if end.peer_bridge not in came_by:
+                came_by[end.peer_bridge] = end
+                waiting.append(end.peer_bridge)
     if goal not in came_by:
         return None
     found: list[LinkEnd] = []
@@ -207,8 +207,8 @@ def shortest(start: str, goal: str, links: Iterable[BridgeLink]) -> list[LinkEnd
 
 def crossings_along(path: Sequence[LinkEnd], bridge: str, first: str, last: str) -> list[Crossing]:
     """Each bridge's crossings in both directions, from port ``first`` of ``bridge`` over the links to port ``last``."""
-    bridges = [bridge, *(end.far_bridge for end in path)]
-    entries = [first, *(end.far_port for end in path)]
+    bridges = [bridge, *(end.peer_bridge for end in path)]
+    entries = [first, *(end.peer_port for end in path)]
     exits = [*(end.port for end in path), last]
     hops = zip(bridges, entries, exits, strict=True)
     return [crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a))]

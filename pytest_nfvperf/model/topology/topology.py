@@ -166,7 +166,7 @@ def uplinks(topology: Topology, name: str) -> tuple[Port, ...]:
     """The ends of underlays on a node, as ports."""
     at = node_of_bridge(topology)
     return tuple(
-        Port(end.port, end.bridge, PortRole.UPLINK, _NO_MAC, at[end.far_bridge], mtu=link.mtu)
+        Port(end.port, end.bridge, PortRole.UPLINK, _NO_MAC, at[end.peer_bridge], mtu=link.mtu)
         for link in topology.underlays
         for end in link.ends
         if at[end.bridge] == name
@@ -337,16 +337,16 @@ def _wrong_macs(topology: Topology) -> Iterator[str]:
 
 def _wrong_hosts_behind(topology: Topology) -> Iterator[str]:
     endpoints = {port.name for port in topology.ports if port.role is PortRole.ENDPOINT}
-    taken: set[str] = set()
+    in_use: set[str] = set()
     for nic in topology.behind:
         where = f"interface {nic.name!r} of namespace {nic.namespace!r}"
         if nic.port not in endpoints:
             yield f"{where} is behind {nic.port!r}, which is not an endpoint"
-        if nic.port in taken:
+        if nic.port in in_use:
             yield f"{where}: there is another one behind {nic.port!r}, and it cannot have two"
         if nic.vlan is not None and nic.vlan not in VLAN_NUMBERS:
             yield f"{where}: VLAN {nic.vlan} is not in 1..4094"
-        taken.add(nic.port)
+        in_use.add(nic.port)
 
 
 def _wrong_networks(topology: Topology) -> Iterator[str]:
@@ -440,8 +440,8 @@ def _wrong_nodes(topology: Topology) -> Iterator[str]:
     if topology.nodes:
         for find in (
             _wrong_node_names,
-            _misplaced_bridges,
-            _torn_apart,
+            _bridges_without_one_node,
+            _links_across_nodes,
             _wrong_underlays,
             _wrong_tunnels,
             _frames_too_large_for_tunnels,
@@ -459,22 +459,22 @@ def _wrong_node_names(topology: Topology) -> Iterator[str]:
         yield f"node {twice!r} is used twice: give all parts of a node in one node(...)"
 
 
-def _misplaced_bridges(topology: Topology) -> Iterator[str]:
-    placed: dict[str, str] = {}
+def _bridges_without_one_node(topology: Topology) -> Iterator[str]:
+    node_of: dict[str, str] = {}
     for node in topology.nodes:
         for bridge in node.bridges:
             if bridge not in topology.bridges:
                 yield f"unknown bridge {bridge!r} stands on node {node.name!r}"
-            if bridge in placed:
-                yield f"bridge {bridge!r} stands on {placed[bridge]!r} and on {node.name!r}: choose one"
-            placed[bridge] = node.name
+            if bridge in node_of:
+                yield f"bridge {bridge!r} stands on {node_of[bridge]!r} and on {node.name!r}: choose one"
+            node_of[bridge] = node.name
     for bridge in topology.bridges:
-        if bridge not in placed:
+        if bridge not in node_of:
             first = topology.nodes[0].name
             yield f"bridge {bridge!r} stands on no node: list it in one, such as node({first!r}, {bridge!r}, ...)"
 
 
-def _torn_apart(topology: Topology) -> Iterator[str]:
+def _links_across_nodes(topology: Topology) -> Iterator[str]:
     # A patch, a veth pair, a namespace and a VNF each stand on one node.
     node_of = node_of_bridge(topology)
     links: list[Patch | VethLink] = [*topology.patches, *topology.veths]
@@ -586,7 +586,7 @@ def _learning_loops(topology: Topology) -> Iterator[str]:
             continue
         path = shortest(link.bridge_a, link.bridge_b, joined)
         if path is not None:
-            loop = [link.bridge_a, *(end.far_bridge for end in path), link.bridge_a]
+            loop = [link.bridge_a, *(end.peer_bridge for end in path), link.bridge_a]
             yield (
                 f"{link.kind} {link.port_a!r} - {link.port_b!r} closes a loop of bridges that learn MAC addresses, "
                 f"{' - '.join(loop)}: frames to all would circle in it for ever; leave out one of the links, or lead a "

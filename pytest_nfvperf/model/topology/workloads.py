@@ -53,7 +53,7 @@ _NETWORKS = {4: "198.18.%d.%d/16", 6: "2001:2::%d:%d/64"}
 2001:2::/48 (RFC 5180, section 8)."""
 _ENDS = {4: "", 6: "-ipv6"}
 """Of a topology's name, by IP version."""
-_BESIDE, _FIRST_OF_PODS = 0, 1
+_OF_THE_HOST, _FIRST_OF_PODS = 0, 1
 _PODS_A_BLOCK = 250
 MOST_PODS = 5000
 _OFFLOADS_OF_OVS = frozenset({NicKind.INTERNAL, NicKind.TAP, NicKind.VDUSE})
@@ -236,7 +236,7 @@ def pod_node(
     Raises:
         ConfigError: an unknown kind.
     """
-    outside, host, management = (benchmark_address(ip, _BESIDE, place) for place in (1, 2, 3))
+    outside, host, management = (benchmark_address(ip, _OF_THE_HOST, index) for index in (1, 2, 3))
     return compose(
         f"node-{pods}-{kind}{_ENDS[ip]}",
         BR_EX,
@@ -250,17 +250,17 @@ def pod_node(
     )
 
 
-def benchmark_address(ip: int, block: int, place: int) -> str:
+def benchmark_address(ip: int, block: int, index: int) -> str:
     """With prefix length. Written as decimal numbers in either version, so that they are read as the IPv4 ones are."""
-    return str(ipaddress.ip_interface(_NETWORKS[ip] % (block, place)))
+    return str(ipaddress.ip_interface(_NETWORKS[ip] % (block, index)))
 
 
 def _pod(number: int, kind: str, offloads: Offloads, mtu: int, ip: int) -> Part:
     name = f"pod{number}"
     if kind == PortKind.VHOST_USER:
         return endpoint(name, BR_INT, kind=kind, mtu=mtu)
-    block, place = divmod(number - 1, _PODS_A_BLOCK)
-    address = benchmark_address(ip, _FIRST_OF_PODS + block, place + 1)
+    block, index = divmod(number - 1, _PODS_A_BLOCK)
+    address = benchmark_address(ip, _FIRST_OF_PODS + block, index + 1)
     return namespace(name, BR_INT, address, kind=kind, offloads=offloads_of(kind, offloads), mtu=mtu)
 
 

@@ -412,15 +412,15 @@ def _walk_ipv6(frame: bytes, offset: int, walked: Walked) -> None:
         raise _ShortHeaderError(*[_TOO_LONG] * (start + length > walked.end))
     walked.end = start + length
     walked.pairs.append(AddressPair("ip", offset + 8, offset + 24, 16, outermost))
-    place = _inside(walked, start)
+    following_at = _inside(walked, start)
     while following in _EXTENSIONS:
         walked.layers.append(_EXTENSIONS[following])
-        following, place = frame[place], _inside(walked, place + (frame[place + 1] + 1) * 8)
+        following, following_at = frame[following_at], _inside(walked, following_at + (frame[following_at + 1] + 1) * 8)
     if following == 44:
         walked.unsignable = "IPv6 fragment"
         return
-    pseudo = _sum(frame[offset + 8 : offset + 40]) + following + walked.end - place
-    _walk_protocol(frame, following, place, walked, pseudo, 6)
+    pseudo = _sum(frame[offset + 8 : offset + 40]) + following + walked.end - following_at
+    _walk_protocol(frame, following, following_at, walked, pseudo, 6)
 
 
 def _walk_protocol(frame: bytes, protocol: int, offset: int, walked: Walked, pseudo: int, version: int) -> None:
@@ -534,14 +534,14 @@ def make_right(frame: bytearray, checksum: CoveredChecksum) -> None:
     frame[at : at + 2] = (value or (0xFFFF if never_zero else 0)).to_bytes(2, "big")
 
 
-class SignablePlace(NamedTuple):
+class SignatureLayout(NamedTuple):
     """Where a frame has its signature; ``checksum``: the one that the signature changes, or None."""
 
     signature: int
     checksum: CoveredChecksum | None
 
 
-def place_of(walked: Walked, size: int) -> SignablePlace | str:
+def signature_layout(walked: Walked, size: int) -> SignatureLayout | str:
     """Where a frame of ``size`` bytes can be signed; else the class of frames that it belongs to, for a person."""
     innermost = walked.layers[-1] if walked.layers else "Ethernet"
     starts = [] if walked.unsignable else [(walked.payload, walked.end)]
@@ -550,5 +550,5 @@ def place_of(walked: Walked, size: int) -> SignablePlace | str:
         covering = [checksum for checksum in walked.checksums if checksum.end > signature]
         # Padding of an inner frame is inside the outer one, whose end it must not cross.
         if signature + TEST_PAYLOAD_BYTES <= min([end, *(checksum.end for checksum in covering)]):
-            return SignablePlace(signature, covering[-1] if covering else None)
+            return SignatureLayout(signature, covering[-1] if covering else None)
     return walked.unsignable or f"{innermost} with less than {TEST_PAYLOAD_BYTES} bytes of payload"

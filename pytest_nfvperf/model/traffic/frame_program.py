@@ -31,7 +31,7 @@ _ROUNDS = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
 
 
 def permuted(index: int, count: int, seed: int) -> int:
-    """The place of ``index`` in a fixed random order of ``0..count-1`` in which nothing repeats.
+    """The position of ``index`` in a fixed random order of ``0..count-1`` in which nothing repeats.
 
     A Feistel network over the next even number of bits, applied again while its result is not below ``count``. The
     engine has the same (native/template.c): both must give the same numbers.

@@ -83,17 +83,17 @@ def compact_histogram(histogram: Histogram) -> Histogram:
 
     Min and max stay exact, too. What lies between two of these percentiles is put into the upper one.
     """
-    total, taken, seen = histogram.total, 0, 0
+    total, counted, seen = histogram.total, 0, 0
     ranks = sorted({max(1, math.ceil(round(total * rung / 100, 9))) for rung in _RUNGS}) if total else []
-    kept: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
     for value, count in histogram.counts:
         seen += count
         while ranks and ranks[0] <= seen:
             del ranks[0]
-            if seen > taken:
-                kept.append((value, seen - taken))
-                taken = seen
-    return replace(histogram, counts=tuple(kept))
+            if seen > counted:
+                counts.append((value, seen - counted))
+                counted = seen
+    return replace(histogram, counts=tuple(counts))
 
 
 def coarse_histogram(histogram: Histogram, significant_digits: int = 2) -> Histogram:

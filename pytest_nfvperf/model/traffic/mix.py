@@ -262,10 +262,10 @@ class ClassStream:
     """What one class sends in one direction of a trial.
 
     Attributes:
-        direction: its place among the trial's directions.
+        direction: its index among the trial's directions.
         reverse: it is the opposite of an earlier one.
         fps, frames: its part of the load, and of the frames due.
-        receivers: places of all directions in which its frames arrive: several of broadcast and multicast.
+        receivers: indices of all directions in which its frames arrive: several of broadcast and multicast.
     """
 
     direction: int
@@ -296,11 +296,11 @@ def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, 
             raise ConfigError(f"no class of {traffic.label} is sent in reverse: give one the direction 'both'")
         rates = _rates(sending, load_fps)
         counts = shares(frames, rates)
-        for place, traffic_class in enumerate(sending):
-            if traffic_class.fixed_fps is not None and not counts[place] and max(counts) > 1:
+        for index, traffic_class in enumerate(sending):
+            if traffic_class.fixed_fps is not None and not counts[index] and max(counts) > 1:
                 # No higher load gives a slow class with a fixed load a frame in a short trial.
                 counts[counts.index(max(counts))] -= 1
-                counts[place] = 1
+                counts[index] = 1
         for traffic_class, fps, count in zip(sending, rates, counts, strict=True):
             if not fps or not count:
                 raise ConfigError(

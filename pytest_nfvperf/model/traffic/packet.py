@@ -16,7 +16,14 @@ from typing import Any, NoReturn
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.traffic.captures import SignablePlace, Walked, make_right, place_of, read_capture, walk
+from pytest_nfvperf.model.traffic.captures import (
+    SignatureLayout,
+    Walked,
+    make_right,
+    read_capture,
+    signature_layout,
+    walk,
+)
 from pytest_nfvperf.model.traffic.frame_program import FCS_BYTES, TEST_PAYLOAD_BYTES, FrameProgram
 from pytest_nfvperf.model.traffic.packet_program import (
     ETHERNET,
@@ -360,24 +367,24 @@ _MOST_SHOWN = 4
 @lru_cache(maxsize=4)
 def _program_of(frames: tuple[bytes, ...], macs: tuple[str, str], reverse: bool) -> FrameProgram:
     templates: dict[bytes, int] = {}
-    order, places = list[int](), list[tuple[int, tuple[int, bool]]]()
+    order, positions = list[int](), list[tuple[int, tuple[int, bool]]]()
     for frame in frames:
-        directed, place = _directed(frame, macs, reverse)
+        directed, layout = _directed(frame, macs, reverse)
         number = templates.setdefault(directed, len(templates))
-        if number == len(places):
-            covered = place.checksum
-            places.append((place.signature, (covered.offset, covered.never_zero) if covered else (0, False)))
+        if number == len(positions):
+            covered = layout.checksum
+            positions.append((layout.signature, (covered.offset, covered.never_zero) if covered else (0, False)))
         order.append(number)
     return FrameProgram(
         tuple(templates),
-        tuple(signature for signature, _ in places),
+        tuple(signature for signature, _ in positions),
         tuple(order),
-        balances=tuple(balance for _, balance in places),
-        compared_from=min(signature for signature, _ in places),
+        balances=tuple(balance for _, balance in positions),
+        compared_from=min(signature for signature, _ in positions),
     )
 
 
-def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes, SignablePlace]:
+def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes, SignatureLayout]:
     """The frame in one direction. Addresses and ports that change sides leave every checksum as it is."""
     walked, made = walk(frame), bytearray(frame)
     if reverse:
@@ -393,10 +400,10 @@ def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes
         made[6:12] = source_mac
         if not made[0] & 1:  # multicast and broadcast stay
             made[:6] = destination_mac
-    place = place_of(walked, len(frame))
-    if isinstance(place, str):
-        raise AssertionError(f"a frame that cannot be signed: {place}")
-    return bytes(made), place
+    layout = signature_layout(walked, len(frame))
+    if isinstance(layout, str):
+        raise AssertionError(f"a frame that cannot be signed: {layout}")
+    return bytes(made), layout
 
 
 def _is_group(kind: str, address: bytes) -> bool:
@@ -431,14 +438,14 @@ def captured_frames(
     for data in read_capture(path):
         padded = data.ljust(LEAST_FRAME_SIZE - FCS_BYTES, b"\0")
         walked = walk(padded)
-        place = place_of(walked, len(padded))
-        if isinstance(place, str):
-            left_out[place] += 1
+        layout = signature_layout(walked, len(padded))
+        if isinstance(layout, str):
+            left_out[layout] += 1
             continue
         headers[" / ".join(walked.layers)] += 1
         sizes[len(padded) + FCS_BYTES] += 1
-        deepest = max(deepest, place.signature)
-        frames.append(_prepared(padded, walked, place, new.of if new else None, everything=checksums == "right"))
+        deepest = max(deepest, layout.signature)
+        frames.append(_prepared(padded, walked, layout, new.of if new else None, everything=checksums == "right"))
     if not frames:
         raise ConfigError(
             f"has no frame that can be signed, and unsigned ones cannot be counted: {_listed(left_out.most_common())}",
@@ -462,11 +469,11 @@ def _listed(counted: Sequence[tuple[str, int]]) -> str:
 
 
 def _prepared(
-    frame: bytes, walked: Walked, place: SignablePlace, renamed: Callable[..., bytes] | None, *, everything: bool
+    frame: bytes, walked: Walked, layout: SignatureLayout, renamed: Callable[..., bytes] | None, *, everything: bool
 ) -> bytes:
     """The frame with zeros for its signature, its new addresses, and its checksums right."""
     made = bytearray(frame)
-    made[place.signature : place.signature + TEST_PAYLOAD_BYTES] = bytes(TEST_PAYLOAD_BYTES)
+    made[layout.signature : layout.signature + TEST_PAYLOAD_BYTES] = bytes(TEST_PAYLOAD_BYTES)
     if renamed is not None:
         for kind, source, destination, size, outermost in walked.pairs:
             if kind == "ip" and outermost and size in {4, 16}:
@@ -475,7 +482,7 @@ def _prepared(
                     frame[destination : destination + size], destination=True
                 )
         walked = walk(bytes(made))  # pseudo-headers have changed
-    checksums = walked.checksums if place.checksum else []
+    checksums = walked.checksums if layout.checksum else []
     if everything or renamed is not None:
         checksums = [*walked.others, *walked.checksums]
     for checksum in sorted(checksums, key=lambda covered: -covered.offset):  # inner ones first

@@ -39,7 +39,7 @@ Layer = tuple[type[Any], dict[str, Any]]
 FIELD_NAME = re.compile(r"(\w+)(?:\[([1-9]\d*)\])?\.(\w+)")
 ETHERNET, TAGS, IP = {"Ether", "Dot3"}, {"Dot1Q", "Dot1AD"}, {"IP", "IPv6"}
 
-_Place = tuple[int, str]
+_FieldRef = tuple[int, str]
 """A field: its layer's index, and its name."""
 
 _CARRIED = {*ETHERNET, *IP, "ARP", "MPLS", "PPP", "LLC"}
@@ -215,7 +215,7 @@ def _group_mac(layers: Sequence[Layer]) -> str | None:
     return number.to_bytes(6, "big").hex(":")
 
 
-def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_Place, Any]) -> Any:
+def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_FieldRef, Any]) -> Any:
     """The scapy packet of these layers."""
     made = [
         kind(**fields | {name: value for (changed_layer, name), value in changes.items() if changed_layer == index})
@@ -230,7 +230,7 @@ def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_Place, Any
     return made[0]
 
 
-def build(layers: Sequence[Layer], payload: bytes = b"", changes: Mapping[_Place, Any] | None = None) -> bytes:
+def build(layers: Sequence[Layer], payload: bytes = b"", changes: Mapping[_FieldRef, Any] | None = None) -> bytes:
     """The layers' bytes, as scapy builds them with other values in some fields. ArgumentError if it cannot."""
     try:
         return bytes(_chain(layers, payload, changes or {}))
@@ -249,11 +249,11 @@ def _differing(frame: bytes, other: bytes) -> list[int]:
     return [offset for offset, (here, there) in enumerate(zip(frame, other, strict=False)) if here != there]
 
 
-def named(layers: Sequence[Layer], place: _Place) -> str:
+def named(layers: Sequence[Layer], ref: _FieldRef) -> str:
     """``IP.dst``, or ``IP[2].dst`` of a second IP layer."""
-    name = layers[place[0]][0].__name__
-    number = Counter(kind.__name__ for kind, _ in layers[: place[0] + 1])[name]
-    return f"{name}{f'[{number}]' if number > 1 else ''}.{place[1]}"
+    name = layers[ref[0]][0].__name__
+    number = Counter(kind.__name__ for kind, _ in layers[: ref[0] + 1])[name]
+    return f"{name}{f'[{number}]' if number > 1 else ''}.{ref[1]}"
 
 
 def is_computed(kind: type[Any], name: str) -> bool:
@@ -290,7 +290,7 @@ class _Located:
     """A field and its bits. ``followers``: bytes of checksums that change with it."""
 
     name: str
-    place: _Place
+    ref: _FieldRef
     bits: _Bits
     followers: frozenset[int]
 
@@ -306,7 +306,7 @@ class _Layout:
         self.base = build(layers, payload)
         self.objects = list(_walk(_chain(layers, payload, {})))[: len(layers)]
 
-    def place(self, name: str) -> _Place:
+    def field_ref(self, name: str) -> _FieldRef:
         """ArgumentError for a field that there is not, with the layers or fields that there are."""
         match = FIELD_NAME.fullmatch(name)
         if match is None:
@@ -326,37 +326,37 @@ class _Layout:
         """The layers with the first value of each field that varies."""
         made = [(kind, dict(fields)) for kind, fields in layers]
         for vary in varied:
-            index, name = place = self.place(vary.field)
+            index, name = ref = self.field_ref(vary.field)
             if vary.first is None:
                 continue
             first: Any = vary.first
             if isinstance(first, int):
-                bits = self.bits_of(place)
+                bits = self.bits_of(ref)
                 if not 0 <= first < 1 << bits:
                     raise ArgumentError(
                         f"{vary.field} has {bits} bits, 0 to {(1 << bits) - 1:_}: first cannot be {first:_}"
                     )
-                first = self.written(place, first, low_bits=128)
-            elif isinstance(self.value(place), str) and type(_address(self.value(place))) is not type(_address(first)):
-                raise ArgumentError(f"{vary.field}: first is {first!r}: write an address like {self.value(place)}")
+                first = self.written(ref, first, low_bits=128)
+            elif isinstance(self.value(ref), str) and type(_address(self.value(ref))) is not type(_address(first)):
+                raise ArgumentError(f"{vary.field}: first is {first!r}: write an address like {self.value(ref)}")
             made[index][1][name] = first
         return made
 
-    def value(self, place: _Place) -> Any:
-        return self.objects[place[0]].getfieldval(place[1])
+    def value(self, ref: _FieldRef) -> Any:
+        return self.objects[ref[0]].getfieldval(ref[1])
 
-    def bits_of(self, place: _Place) -> int:
+    def bits_of(self, ref: _FieldRef) -> int:
         """A field's bits."""
-        address = _address(self.value(place))
+        address = _address(self.value(ref))
         if address is not None:
             return 48 if isinstance(address, int) else address.max_prefixlen
-        described = self.objects[place[0]].get_field(place[1])
+        described = self.objects[ref[0]].get_field(ref[1])
         size = getattr(described, "size", None)
         return abs(size) if isinstance(size, int) else int(described.sz * 8)
 
-    def number(self, place: _Place, name: str) -> int:
+    def number(self, ref: _FieldRef, name: str) -> int:
         """A field's value as a number."""
-        value = self.value(place)
+        value = self.value(ref)
         address = _address(value)
         try:
             return int(value if address is None else address)
@@ -364,9 +364,9 @@ class _Layout:
             wrong = "has no value" if value is None else f"is {shown_value(value)}, no number or address"
             raise ArgumentError(f"{name} cannot vary: in the packet it {wrong}; write first=...") from None
 
-    def written(self, place: _Place, number: int, *, low_bits: int = 64) -> Any:
+    def written(self, ref: _FieldRef, number: int, *, low_bits: int = 64) -> Any:
         """The inverse of :meth:`number`: the value as scapy takes it. ``low_bits``: that it replaces in an address."""
-        address = _address(self.value(place))
+        address = _address(self.value(ref))
         if address is None:
             return number
         if isinstance(address, int):
@@ -388,7 +388,7 @@ def _address(value: Any) -> int | ipaddress.IPv4Address | ipaddress.IPv6Address 
 
 
 class _Compiler(_Layout):
-    """Finds the places of one direction's layers. ``sides``: by layer, fields that changed sides."""
+    """Finds where the fields of one direction are. ``sides``: by layer, fields that changed sides."""
 
     def __init__(self, settings: PacketSettings, layers: Sequence[Layer], sides: Sequence[Mapping[str, str]]) -> None:
         super().__init__(layers, bytes(TEST_PAYLOAD_BYTES))
@@ -405,12 +405,12 @@ class _Compiler(_Layout):
         self.sum_bytes = {at for bits in self.sums.values() for at in range(bits.first, bits.last + 1)}
         self._check_signed()
 
-    def place(self, name: str) -> _Place:
+    def field_ref(self, name: str) -> _FieldRef:
         """The field that is of this side in this direction."""
-        index, attribute = super().place(name)
+        index, attribute = super().field_ref(name)
         return index, self.sides[index].get(attribute, attribute)
 
-    def build(self, changes: Mapping[_Place, Any], payload: bytes | None = None) -> bytes:
+    def build(self, changes: Mapping[_FieldRef, Any], payload: bytes | None = None) -> bytes:
         return build(self.layers, self.payload if payload is None else payload, changes)
 
     def _begins(self) -> Iterator[int]:
@@ -420,9 +420,9 @@ class _Compiler(_Layout):
             built = layer.post_build(layer.self_build(), built)
             yield len(self.base) - len(built)
 
-    def _checksums(self) -> Iterator[tuple[_Place, _Bits]]:
+    def _checksums(self) -> Iterator[tuple[_FieldRef, _Bits]]:
         """Checksums that scapy computes; inner ones first. Without those that are not in the frame, such as GRE's."""
-        places = [
+        refs = [
             (index, field.name)
             for index, layer in enumerate(self.objects)
             for field in layer.fields_desc
@@ -431,11 +431,11 @@ class _Compiler(_Layout):
             and self.bits_of((index, field.name)) in {16, 32}
         ]
         # With all of them set, none follows from another one.
-        lasts = _differing(*(self.build(dict.fromkeys(places, value)) for value in (0, 1)))
-        for place in reversed(places):
-            start, end = (*self.starts, self.signature)[place[0] : place[0] + 2]
+        lasts = _differing(*(self.build(dict.fromkeys(refs, value)) for value in (0, 1)))
+        for ref in reversed(refs):
+            start, end = (*self.starts, self.signature)[ref[0] : ref[0] + 2]
             if offsets := [offset for offset in lasts if start <= offset < end]:
-                yield place, _Bits(offsets[-1], 0, self.bits_of(place))
+                yield ref, _Bits(offsets[-1], 0, self.bits_of(ref))
 
     def _check_signed(self) -> None:
         """ArgumentError if the signature changes more than checksums that are known."""
@@ -452,11 +452,11 @@ class _Compiler(_Layout):
 
     def locate(self, name: str) -> _Located:
         """The bits of a field. ArgumentError for one that cannot vary by itself."""
-        place = self.place(name)
-        if is_computed(self.layers[place[0]][0], place[1]) and not self.settings.as_given:
+        ref = self.field_ref(name)
+        if is_computed(self.layers[ref[0]][0], ref[1]) and not self.settings.as_given:
             raise ArgumentError(f"{name} cannot vary: scapy computes it; write checksums='as given' to send it anyway")
-        value = self.number(place, name)
-        frame = self.build({place: self.written(place, value ^ 1)})
+        value = self.number(ref, name)
+        frame = self.build({ref: self.written(ref, value ^ 1)})
         if len(frame) != len(self.base):
             raise ArgumentError(f"{name} cannot vary: frames get another length with it")
         differing = _differing(self.base, frame)
@@ -470,10 +470,10 @@ class _Compiler(_Layout):
                 f"{name} cannot vary: other bytes of {listed(others)} follow from it; vary another field, or set what "
                 "follows and write checksums='as given'"
             )
-        bits = _Bits(changed[0], difference.bit_length() - 1, self.bits_of(place))
+        bits = _Bits(changed[0], difference.bit_length() - 1, self.bits_of(ref))
         if bits.value(self.base) != value & ((1 << bits.bits) - 1):
             raise ArgumentError(f"{name} cannot vary: the frame does not store it as one number, highest byte first")
-        return _Located(name, place, bits, frozenset(differing) - {changed[0]})
+        return _Located(name, ref, bits, frozenset(differing) - {changed[0]})
 
     # What a generator is told of them.
 
@@ -536,7 +536,7 @@ class _Compiler(_Layout):
                 )
             offset, size = self._window(bits)
             yield VaryingField(
-                name=named(self.layers, located_field.place),
+                name=named(self.layers, located_field.ref),
                 offset=offset,
                 size=size,
                 shift=8 * (offset + size - 1 - bits.last) + bits.low,
@@ -558,12 +558,12 @@ class _Compiler(_Layout):
 
     def _sums(self, located: Sequence[_Located]) -> tuple[Checksum, ...]:
         made = list[Checksum]()
-        for place, bits in self.sums.items():
-            start, end = self._covered(place)
+        for ref, bits in self.sums.items():
+            start, end = self._covered(ref)
             covered = range(start, end)
             made.append(
                 Checksum(
-                    name=named(self.layers, place),
+                    name=named(self.layers, ref),
                     kind="internet" if bits.bits == 16 else "crc32c",
                     offset=bits.first,
                     start=start,
@@ -571,17 +571,17 @@ class _Compiler(_Layout):
                     fields=tuple(n for n, each in enumerate(located) if self._follows(bits, covered, each)),
                     checksums=tuple(n for n, each in enumerate(made) if each.offset in covered),
                     signature=end > self.signature,
-                    never_zero=self.names[place[0]].startswith("UDP"),
+                    never_zero=self.names[ref[0]].startswith("UDP"),
                 )
             )
         return tuple(made)
 
-    def _covered(self, place: _Place) -> tuple[int, int]:
+    def _covered(self, ref: _FieldRef) -> tuple[int, int]:
         """The bytes that a checksum is over: IPv4's the header, all others what is behind, too."""
-        start = self.starts[place[0]]
-        if self.names[place[0]] != "IP":
+        start = self.starts[ref[0]]
+        if self.names[ref[0]] != "IP":
             return start, len(self.base)
-        return start, (*self.starts, self.signature)[place[0] + 1]
+        return start, (*self.starts, self.signature)[ref[0] + 1]
 
     @staticmethod
     def _follows(checksum: _Bits, covered: range, field: _Located) -> bool:
@@ -601,14 +601,14 @@ class _Compiler(_Layout):
         if inner is not None and self.names[inner] == "IP":
             yield from ((begin + 1, 1), (begin + 8, 1), (begin + 10, 2))  # DSCP and ECN, TTL, checksum
         elif inner is not None:
-            labelled = any(field.place == (inner, "fl") for field in located)
+            labelled = any(field.ref == (inner, "fl") for field in located)
             yield from ((begin, 2 if labelled else 4), (begin + 7, 1))  # traffic class and flow label, hop limit
         for field in rewritten:
-            places = [(field.bits.first, field.bits.last - field.bits.first + 1)]
-            for place, bits in self.sums.items():
-                if self._follows(bits, range(*self._covered(place)), field):
-                    places.append((bits.first, bits.bits // 8))
-            yield from (place for place in places if place[0] >= begin)
+            spans = [(field.bits.first, field.bits.last - field.bits.first + 1)]
+            for ref, bits in self.sums.items():
+                if self._follows(bits, range(*self._covered(ref)), field):
+                    spans.append((bits.first, bits.bits // 8))
+            yield from (ref for ref in spans if ref[0] >= begin)
 
     def _verify(self, program: FrameProgram, located: Sequence[_Located]) -> None:
         """Compare with what scapy builds, at several combinations, each with another signature.
@@ -623,7 +623,7 @@ class _Compiler(_Layout):
                     (combination * 37 + template + offset * offset) % 256 for offset in range(TEST_PAYLOAD_BYTES)
                 )
                 changes = {
-                    field.place: self.written(field.place, value.value(combination))
+                    field.ref: self.written(field.ref, value.value(combination))
                     for field, value in zip(located, program.fields, strict=True)
                 }
                 built = self.build(changes, self._padding(signature, len(frame) + FCS_BYTES))
@@ -640,7 +640,7 @@ class _Compiler(_Layout):
 
     def _refuse(self, wrong: int) -> None:
         name = self._layer_at(wrong)
-        checksums = [named(self.layers, place) for place, bits in self.sums.items() if bits.first <= wrong <= bits.last]
+        checksums = [named(self.layers, ref) for ref, bits in self.sums.items() if bits.first <= wrong <= bits.last]
         what = checksums[0] if checksums else f"byte {wrong} of the frame, in {name},"
         varied = listed([vary.field for vary in self.settings.vary]) or "the payload"
         raise ArgumentError(

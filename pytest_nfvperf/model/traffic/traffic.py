@@ -411,7 +411,7 @@ class Traffic:
         return max(self._frame_sizes)
 
     @property
-    def beside_mtu(self) -> int:
+    def bytes_beyond_mtu(self) -> int:
         """Bytes of a frame that a port's MTU does not count: Ethernet, its outermost tag and FCS."""
         return HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if self.is_tagged else 0)
 
@@ -474,9 +474,9 @@ class Traffic:
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:
     """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
-    needed = traffic.largest_frame_size - traffic.beside_mtu
+    needed = traffic.largest_frame_size - traffic.bytes_beyond_mtu
     if needed > mtu:
         raise ArgumentError(
             f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
-            f"send at most {mtu + traffic.beside_mtu} bytes (with FCS) or raise the port's mtu"
+            f"send at most {mtu + traffic.bytes_beyond_mtu} bytes (with FCS) or raise the port's mtu"
         )

@@ -89,7 +89,7 @@ def streams_of(
         senders.setdefault(direction.tx, []).append(index)
     reverses = reversals(directions)
     of_classes = learning_streams if learning else class_streams
-    groups = [tuple(places) for places in senders.values()]
+    groups = [tuple(indices) for indices in senders.values()]
     made = of_classes(traffic, [reverses[first] for first, *_ in groups], load_fps, frames)
     return tuple(
         replace(stream, direction=groups[stream.direction][0], receivers=groups[stream.direction]) for stream in made

@@ -78,7 +78,7 @@ static void test_pushed_and_popped(void)
 		frame_make(sent, LENGTH, PLAIN_IPV4);
 		put(sent + PLACE, TRIAL, (uint8_t)(each % 2 ? 3 : 3 | SIGNATURE_SAMPLED));
 		length = pushed(bytes, sent, LENGTH, more);
-		CHECK_EQUAL(place_of(&places, bytes, length, TRIAL), place);
+		CHECK_EQUAL(signature_layout(&places, bytes, length, TRIAL), place);
 		CHECK_EQUAL(places.last, place);
 	}
 	/* Those that were registered first are known as long as there is room. */
@@ -99,7 +99,7 @@ static void test_turns(void)
 		frame_make(bytes, LENGTH, PLAIN_IPV4);
 		memset(bytes + PLACE, 0, sizeof(struct signature));
 		put(bytes + 42 + 20 * (turn % 4), TRIAL, 1);
-		CHECK_EQUAL(place_of(&places, bytes, LENGTH, TRIAL), 42 + 20 * (turn % 4));
+		CHECK_EQUAL(signature_layout(&places, bytes, LENGTH, TRIAL), 42 + 20 * (turn % 4));
 	}
 	CHECK_EQUAL(places.count, 4);
 }
@@ -111,19 +111,19 @@ static void test_strangers(void)
 
 	places_add(&places, PLACE);
 	frame_make(bytes, LENGTH, PLAIN_IPV4);
-	CHECK_EQUAL(place_of(&places, bytes, LENGTH, TRIAL), 0);
+	CHECK_EQUAL(signature_layout(&places, bytes, LENGTH, TRIAL), 0);
 	/* Another trial's is told from strangers where ours stand, and nowhere else. */
 	put(bytes + PLACE, TRIAL + 1, 1);
-	CHECK_EQUAL(place_of(&places, bytes, LENGTH, TRIAL), PLACE);
+	CHECK_EQUAL(signature_layout(&places, bytes, LENGTH, TRIAL), PLACE);
 	frame_make(bytes, LENGTH, PLAIN_IPV4);
 	put(bytes + PLACE + 4, TRIAL + 1, 1);
-	CHECK_EQUAL(place_of(&places, bytes, LENGTH, TRIAL), 0);
+	CHECK_EQUAL(signature_layout(&places, bytes, LENGTH, TRIAL), 0);
 	/* What our senders never write. */
 	put(bytes + PLACE + 4, TRIAL, MAX_STREAMS);
-	CHECK_EQUAL(place_of(&places, bytes, LENGTH, TRIAL), 0);
+	CHECK_EQUAL(signature_layout(&places, bytes, LENGTH, TRIAL), 0);
 	put(bytes + PLACE + 4, TRIAL, 1);
 	bytes[PLACE + 4 + 13] = 1;
-	CHECK_EQUAL(place_of(&places, bytes, LENGTH, TRIAL), 0);
+	CHECK_EQUAL(signature_layout(&places, bytes, LENGTH, TRIAL), 0);
 }
 
 /* Two things that look like a signature: both are offered, in the order of the frame. */
@@ -154,7 +154,7 @@ static void test_any_bytes(void)
 			bytes[at] = (uint8_t)(some(3) ? (const uint8_t[]){0x4e, 0x66, TRIAL, 0}[some(4)] : some(256));
 		if (length >= sizeof(struct signature) && some(2))
 			put(bytes + some((uint32_t)(length - sizeof(struct signature) + 1)), TRIAL, 1);
-		place = place_of(&places, bytes, length, TRIAL);
+		place = signature_layout(&places, bytes, length, TRIAL);
 		CHECK(place == 0 || place + sizeof(struct signature) <= length);
 		CHECK(place == 0 || (bytes[place] == 0x4e && bytes[place + 1] == 0x66));
 		place = place_behind(bytes, length, TRIAL, length > 0 ? some((uint32_t)length) : 0);

@@ -60,7 +60,7 @@ class Wire(extend.Datapath):
         self._built.append(built)
         return built
 
-    def standing(self) -> list[BuiltWire]:
+    def running(self) -> list[BuiltWire]:
         """What is built and not closed."""
         return [built for built in self._built if not built.closed]
 
@@ -70,16 +70,16 @@ class Wire(extend.Datapath):
 
     def check_alive(self) -> None:
         """TestbedError when a program ended."""
-        for built in self.standing():
+        for built in self.running():
             built.program.check()
 
     def logs(self) -> Mapping[str, str]:
         """The ends of the programs' logs."""
-        return {built.name: built.program.log_tail() for built in self.standing()}
+        return {built.name: built.program.log_tail() for built in self.running()}
 
     def close(self) -> None:
         """Close what still stands. Can be called twice."""
-        for built in self.standing():
+        for built in self.running():
             built.close()
 
 
@@ -95,7 +95,7 @@ class BuiltWire(extend.BuiltTopology):
         self._ready = workshop.directory / f"{name}.ready"
         self._namespace = workshop.make_namespace(name)
         try:
-            self._far = {port.name: self._join(port) for port in topology.ports}
+            self._peers = {port.name: self._join(port) for port in topology.ports}
             self.program = workshop.spawn(name, self._command(), netns=self._namespace.name, cpus=workshop.cpus)
         except BaseException:
             self._namespace.close()
@@ -103,11 +103,11 @@ class BuiltWire(extend.BuiltTopology):
 
     def _join(self, port: Port) -> str:
         """A veth pair: one end in our namespace, where it goes with that; the other for the generator."""
-        far, near, home = self._workshop.link_name(), port.name, self._namespace.name
-        ip("link", "add", far, "mtu", str(port.mtu), "type", "veth", "peer", "name", near, "netns", home)
-        ip("-n", home, "link", "set", near, "mtu", str(port.mtu), "addrgenmode", "none", "up")
-        ip("link", "set", far, "addrgenmode", "none", "up")
-        return far
+        peer, local, home = self._workshop.link_name(), port.name, self._namespace.name
+        ip("link", "add", peer, "mtu", str(port.mtu), "type", "veth", "peer", "name", local, "netns", home)
+        ip("-n", home, "link", "set", local, "mtu", str(port.mtu), "addrgenmode", "none", "up")
+        ip("link", "set", peer, "addrgenmode", "none", "up")
+        return peer
 
     def _command(self) -> list[str]:
         bridges = [",".join(self.topology.bridge_ports(bridge)) for bridge in self.topology.bridges]
@@ -115,7 +115,7 @@ class BuiltWire(extend.BuiltTopology):
 
     def attachments(self) -> Mapping[str, str | None]:
         """DPDK's words for the far ends; the embedded generator takes them."""
-        return {port: f"net_af_packet,iface={far}" for port, far in self._far.items()}
+        return {port: f"net_af_packet,iface={peer}" for port, peer in self._peers.items()}
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until the program listens on all ports."""
@@ -128,15 +128,16 @@ class BuiltWire(extend.BuiltTopology):
 
     def configuration(self) -> str:
         """For the evidence."""
-        return f"{self.name} in {self._namespace.name}: {', '.join(f'{port}={far}' for port, far in self._far.items())}"
+        peers = ", ".join(f"{port}={peer}" for port, peer in self._peers.items())
+        return f"{self.name} in {self._namespace.name}: {peers}"
 
     def counters(self) -> dict[str, int]:
         """Frames at each port, named as the drop ledger knows them; as the datapath sees in and out."""
         found = {}
         for link in json.loads(ip("-n", self._namespace.name, "-j", "-s", "link", "show")):
-            if link["ifname"] in self._far:
-                for way in ("rx", "tx"):
-                    found[f"{link['ifname']}.{way}_packets"] = link["stats64"][way]["packets"]
+            if link["ifname"] in self._peers:
+                for direction in ("rx", "tx"):
+                    found[f"{link['ifname']}.{direction}_packets"] = link["stats64"][direction]["packets"]
         return found
 
     def close(self) -> None:
@@ -158,7 +159,7 @@ class PortCounters(extend.Collector):
 
     def snapshot(self) -> extend.CounterSnapshot:
         """Of all ports, now."""
-        found = {name: value for built in self._wire.standing() for name, value in built.counters().items()}
+        found = {name: value for built in self._wire.running() for name, value in built.counters().items()}
         return extend.CounterSnapshot(KIND, time.monotonic_ns(), tuple(sorted(found.items())))
 
 

@@ -59,17 +59,17 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
     """
     _check_tools()
     portable = portable or is_emulated()
-    place = _place(cache_dir, sanitize=sanitize, portable=portable)
-    program = place / PROGRAM
+    directory = _build_directory(cache_dir, sanitize=sanitize, portable=portable)
+    program = directory / PROGRAM
     if program.exists():
         return program
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        new_scratch = tempfile.TemporaryDirectory(prefix="build-", dir=place.parent)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        new_scratch = tempfile.TemporaryDirectory(prefix="build-", dir=directory.parent)
     except OSError as error:
         raise TestbedError(
-            f"builds cannot be kept in {place.parent}: {error.strerror}; set XDG_CACHE_HOME to a directory that can be "
-            "written, for `nfvperf build` and for the runs after it"
+            f"builds cannot be kept in {directory.parent}: {error.strerror}; set XDG_CACHE_HOME to a directory that "
+            "can be written, for `nfvperf build` and for the runs after it"
         ) from error
     with new_scratch as scratch:
         built = compile_in(Path(scratch) / "build", sanitize=sanitize, portable=portable)
@@ -77,7 +77,7 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
         staged.mkdir()
         shutil.copy2(built / PROGRAM, staged / PROGRAM)
         try:
-            staged.rename(place)  # atomic
+            staged.rename(directory)  # atomic
         except OSError:
             if not program.exists():  # otherwise another process was faster, and its build serves as well
                 raise
@@ -99,7 +99,7 @@ def find(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
 def program_path(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
     """Where the program is once it is built; GeneratorError if this cannot be determined."""
     try:
-        return _place(cache_dir, sanitize=False, portable=portable or is_emulated()) / PROGRAM
+        return _build_directory(cache_dir, sanitize=False, portable=portable or is_emulated()) / PROGRAM
     except TestbedError as error:
         raise GeneratorError(f"the embedded generator cannot be found: {error.message}") from error
 
@@ -151,7 +151,7 @@ def _pkg_config(question: str, module: str, package: str) -> str:
     return shown.stdout.strip()
 
 
-def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
+def _build_directory(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
     dpdk = _pkg_config("--modversion", "libdpdk", "libdpdk-dev")
     digest = hashlib.sha256()
     for path in sorted(source_dir().rglob("*")):

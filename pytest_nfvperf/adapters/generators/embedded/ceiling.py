@@ -130,7 +130,7 @@ def directions(traffic: AnyTraffic) -> tuple[Direction, ...]:
     return (there, back) if traffic.bidirectional else (there,)
 
 
-def ceiling_of(generator: Generator, traffic: AnyTraffic, ways: tuple[Direction, ...], repeats: int = 5) -> float:
+def ceiling_of(generator: Generator, traffic: AnyTraffic, directions: tuple[Direction, ...], repeats: int = 5) -> float:
     """The highest rate received, in frames/s per direction.
 
     Double the load until it no longer comes through, then try a little above the best rate. A ceiling is what *can* be
@@ -141,16 +141,16 @@ def ceiling_of(generator: Generator, traffic: AnyTraffic, ways: tuple[Direction,
     best = 0.0
     load = _FIRST_LOAD_FPS
     while load < _MAX_LOAD_FPS:
-        rates = [_rate(generator, traffic, ways, load, 0.1)]
+        rates = [_rate(generator, traffic, directions, load, 0.1)]
         while rates[-1] < _SATURATED * load and len(rates) < repeats:
-            rates.append(_rate(generator, traffic, ways, load, 0.1))
+            rates.append(_rate(generator, traffic, directions, load, 0.1))
         best = max(best, *rates)
         if max(rates) < _SATURATED * load:
             break
         load *= 2
     without_gain = 0
     while without_gain < repeats:
-        rate = _rate(generator, traffic, ways, round(max(best, _FIRST_LOAD_FPS) * _OVERLOAD), 0.3)
+        rate = _rate(generator, traffic, directions, round(max(best, _FIRST_LOAD_FPS) * _OVERLOAD), 0.3)
         without_gain = 0 if rate > best * _MORE else without_gain + 1
         best = max(best, rate)
     if best == 0:
@@ -158,11 +158,13 @@ def ceiling_of(generator: Generator, traffic: AnyTraffic, ways: tuple[Direction,
     return best
 
 
-def _rate(generator: Generator, traffic: AnyTraffic, ways: tuple[Direction, ...], load: int, seconds: float) -> float:
-    spec = TrialSpec(traffic, load, seconds, ways, latency=True, purpose="ceiling", window_s=_WINDOW_S)
+def _rate(
+    generator: Generator, traffic: AnyTraffic, directions: tuple[Direction, ...], load: int, seconds: float
+) -> float:
+    spec = TrialSpec(traffic, load, seconds, directions, latency=True, purpose="ceiling", window_s=_WINDOW_S)
     result = generator.run_trial(spec)
     rates = () if result.windows is None else result.windows.received_fps(seconds)
     if len(rates) < _FEWEST_WINDOWS:
         return result.received_fps or 0.0
     *_, upper = quantiles(rates, n=4)
-    return upper / len(ways)
+    return upper / len(directions)

@@ -106,7 +106,7 @@ class EngineOptions:
         witness_cpus: CPUs of the DUT's polling threads, where witnesses observe whether these have their CPU alone.
         start: starts the engine; may also record the conversation, or replay one.
         own_rings: drive the rings of vhost-user sockets ourselves; False leaves them to DPDK's virtio driver.
-        kept_speed: stores the speed of this machine's cores from run to run.
+        stored_speed: stores the speed of this machine's cores from run to run.
     """
 
     pci: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class EngineOptions:
     witness_cpus: tuple[int, ...] = ()
     start: StartEngine = Engine
     own_rings: bool = True
-    kept_speed: StoredValue | None = None
+    stored_speed: StoredValue | None = None
 
 
 class EmbeddedGenerator(Generator):
@@ -154,7 +154,7 @@ class EmbeddedGenerator(Generator):
         self._back_pressure: dict[str, bool] = {}
         self._sending: dict[str, str] = {}
         self._devices: dict[str, Mapping[str, Any]] = {}
-        self._speed = CoreSpeed(self._options.kept_speed)
+        self._speed = CoreSpeed(self._options.stored_speed)
         self._pollers: tuple[Poller, ...] = ()
         self._carrier_losses: Mapping[str, int] = {}
         self._closed = False
@@ -199,13 +199,13 @@ class EmbeddedGenerator(Generator):
             drop_every: forwarders among them drop every n-th frame, for tests; 0: none.
         """
         check_new_ports(self._ports, ports)
-        taken: list[str] = []
+        attached: list[str] = []
         try:
             for port in ports:
                 self._attach_one(port, drop_every)
-                taken.append(port.name)
+                attached.append(port.name)
         except GeneratorError:
-            self._let_go(taken)
+            self._let_go(attached)
             raise
 
     def detach(self, names: Sequence[str]) -> None:

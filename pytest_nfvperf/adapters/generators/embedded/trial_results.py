@@ -62,13 +62,13 @@ _MONITOR_COUNTS = ("received", "duplicated", "out_of_order", "truncated", "recei
 class CoreSpeed:
     """Cycles that the speed probe takes on a core of its own.
 
-    ``kept``: the speed that earlier runs observed on this machine since its start; None: nothing is stored.
+    ``stored``: the speed that earlier runs observed on this machine since its start; None: nothing is stored.
     """
 
-    def __init__(self, kept: StoredValue | None = None) -> None:
+    def __init__(self, stored: StoredValue | None = None) -> None:
         self._looks: Counter[int] = Counter()
-        self._kept = kept
-        known = None if kept is None else kept.read()
+        self._stored = stored
+        known = None if stored is None else stored.read()
         self._known = known if isinstance(known, int) and known > 0 else 0
 
     def add(self, looks: Iterable[int]) -> None:
@@ -85,8 +85,8 @@ class CoreSpeed:
 
     def keep(self) -> None:
         """Store the speed for later runs, if there were enough looks."""
-        if self._kept is not None and self._looks.total() >= FEWEST_LOOKS and self.cycles != self._known:
-            self._kept.write(self.cycles)
+        if self._stored is not None and self._looks.total() >= FEWEST_LOOKS and self.cycles != self._known:
+            self._stored.write(self.cycles)
 
 
 def trial_result(

@@ -14,8 +14,8 @@ import pytest
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.model.errors import UnavailableError
-from tests.functional.far_rig import SUITE, TwoHosts, two_hosts
 from tests.functional.ovs_support import needs_root, until
+from tests.functional.two_hosts import SUITE, TwoHosts, two_hosts
 from tests.ssh_machines import needed_sshd
 from tests.user_project import IN_TRIAL, records
 
@@ -194,11 +194,11 @@ def test_both_nodes_may_be_other_machines(tmp_path: Path) -> None:
 
 
 def test_a_host_that_refuses_is_named_with_what_ssh_said(hosts: TwoHosts) -> None:
-    hosts.far.sshd.stop()
+    hosts.remote.sshd.stop()
     lab = hosts.lab()
     done = hosts.pytest(lab)
     assert done.returncode == 4, done.stdout + done.stderr
-    by_hand = f"`ssh -F {hosts.far.config} dut2 true`"
+    by_hand = f"`ssh -F {hosts.remote.config} dut2 true`"
     why = "ssh: connect to host 192.0.2.2 port 22: Connection refused"
     said = f"nodes.node2.ssh: cannot reach dut2: {why}; try {by_hand}: an sshd must run there"
     assert said in done.stderr
@@ -212,7 +212,7 @@ def test_a_host_that_refuses_is_named_with_what_ssh_said(hosts: TwoHosts) -> Non
         ("import pytest_nfvperf\npytest_nfvperf.__version__ = '0.0.7'", "", "pytest-nfvperf is 0.0.7 on dut2, and"),
         ("", "/usr/bin/python3 -I", "has no pytest-nfvperf: ModuleNotFoundError: No module named 'pytest_nfvperf'"),
         (
-            "import sys\nsys.modules['pytest_nfvperf.features.far.server'] = None",
+            "import sys\nsys.modules['pytest_nfvperf.features.remote_nodes.server'] = None",
             "",
             "the far end on dut2 failed: Mod",
         ),
@@ -231,7 +231,7 @@ def test_doctor_looks_at_the_other_machine_and_a_run_refuses_what_is_not_there(h
     looked = hosts.run("-m", "pytest_nfvperf.cli.main", "doctor", "--testbed", str(hosts.lab()))
     words = " ".join(looked.stdout.split())
     assert f"node node2 nfvperf {__version__}, Open vSwitch {locate().version}, datapath netdev" in words, looked.stdout
-    hosts.far.namespace.run(["ip", "address", "add", "198.51.100.1/24", "dev", "up2"])
+    hosts.remote.namespace.run(["ip", "address", "add", "198.51.100.1/24", "dev", "up2"])
     done = hosts.pytest(hosts.lab())
     assert done.returncode == 4, done.stdout
     assert "on dut2: port 'up2': interface 'up2' is in use: it has the address 198.51.100.1" in done.stderr

@@ -19,9 +19,9 @@ from typing import Any
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.process import completed, tail
 from pytest_nfvperf.adapters.process.programs import not_installed
-from pytest_nfvperf.features.far.server import ALIVE, LEASE_S
+from pytest_nfvperf.features.remote_nodes.server import ALIVE, LEASE_S
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.testbed import FarHost
+from pytest_nfvperf.model.testbed.testbed import RemoteHost
 
 ANSWER_S = 60.0
 """Longer than any request takes, DPDK's start included."""
@@ -31,14 +31,14 @@ _END_S, _LAST_LOOK_S = 20.0, 1.0
 _OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
 """Ask for no password; notice within 15 s that the other end is gone."""
 
-_SERVE = "from pytest_nfvperf.features.far.server import serve\nserve(channel)\n"
+_SERVE = "from pytest_nfvperf.features.remote_nodes.server import serve\nserve(channel)\n"
 _PROBE = "from pytest_nfvperf import __version__; print(__version__)"
 _NO_WORDS = "without a word of ssh's: the far end's Python was ended (by the kernel, out of memory?), or ssh was"
 _SSH_FAILED = 255
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
-def check_version(node: str, host: FarHost) -> None:
+def check_version(node: str, host: RemoteHost) -> None:
     """Raise ConfigError if the host cannot be reached, or has another version of this package."""
     config = ["-F", host.ssh_config] if host.ssh_config else []
     command = ["ssh", *config, *_OPTIONS, host.ssh, shlex.join([host.python, "-c", _PROBE])]
@@ -84,7 +84,7 @@ class NodeLine:
         TestbedError: ssh ended, with its words.
     """
 
-    def __init__(self, host: FarHost, log: Path, started: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, host: RemoteHost, log: Path, started: Callable[[int], None] = lambda _: None) -> None:
         import execnet  # noqa: PLC0415 - of the extra "ssh", which only nodes on other machines need
 
         self._host = host
@@ -121,11 +121,11 @@ class NodeLine:
         return self._error is not None
 
     def ask(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> Any:
-        """Call a method of ``FarNode``, and return its answer; errors as of ``ask_timed``."""
+        """Call a method of ``RemoteNode``, and return its answer; errors as of ``ask_timed``."""
         return self.ask_timed(method, *arguments, deadline_s=deadline_s)[0]
 
     def ask_timed(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> tuple[Any, int]:
-        """The answer to a call of a method of ``FarNode``, and when it left the far end.
+        """The answer to a call of a method of ``RemoteNode``, and when it left the far end.
 
         That time, in ns, is by this machine's monotonic clock: half a round trip before the answer arrived.
 

@@ -45,7 +45,7 @@ class TwoHosts:
     reachable: Reachable
 
     @property
-    def far(self) -> SshMachine:
+    def remote(self) -> SshMachine:
         """The other host."""
         return self.reachable.machines["dut2"]
 
@@ -86,7 +86,7 @@ class TwoHosts:
     @property
     def environment(self) -> dict[str, str]:
         """Of such a command."""
-        given = {"PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}", "FAR_SSHD": str(self.far.sshd.pid)}
+        given = {"PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}", "FAR_SSHD": str(self.remote.sshd.pid)}
         return {**os.environ, **given}
 
     def interpreter(self, name: str, customize: str = "", python: str = sys.executable) -> str:
@@ -134,16 +134,16 @@ def _not_back(host: str, machine: SshMachine) -> list[str]:
 
 
 @contextmanager
-def two_hosts(folder: Path, far: Sequence[str] = ("dut2",)) -> Iterator[TwoHosts]:
-    """Both, cabled, with a project of a user's. ``far``: those that ssh reaches; dut1 may also be this one."""
+def two_hosts(folder: Path, remote: Sequence[str] = ("dut2",)) -> Iterator[TwoHosts]:
+    """Both, cabled, with a project of a user's. ``remote``: those that ssh reaches; dut1 may also be this one."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "mine").mkdir()
     (folder / "vendor.yaml").write_text(SLA)
     keys = folder / "keys"
     keys.mkdir()
     with run_base() as base, closing(open_journal()) as journal:
-        there = {name: {"NFVPERF_RUN_DIR": str(base / name), "PYTHONPATH": str(ROOT)} for name in far}
-        with ssh_machines(journal, keys, far, there) as reachable:
+        there = {name: {"NFVPERF_RUN_DIR": str(base / name), "PYTHONPATH": str(ROOT)} for name in remote}
+        with ssh_machines(journal, keys, remote, there) as reachable:
             names = {name: machine.namespace.name for name, machine in reachable.machines.items()}
             home = reachable.home.name
             dut1, dut2 = names.get("dut1", home), names["dut2"]
@@ -155,7 +155,21 @@ def two_hosts(folder: Path, far: Sequence[str] = ("dut2",)) -> Iterator[TwoHosts
             yield hosts
 
 
-def _cable(near_host: str, near: str, far_host: str, far: str) -> None:
+def _cable(local_host: str, local: str, remote_host: str, peer: str) -> None:
     """A veth pair, down, as a lab's NICs are before a run."""
-    command = ["ip", "-netns", near_host, "link", "add", near, "type", "veth", "peer", "name", far, "netns", far_host]
+    command = [
+        "ip",
+        "-netns",
+        local_host,
+        "link",
+        "add",
+        local,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        peer,
+        "netns",
+        remote_host,
+    ]
     subprocess.run(command, check=True, capture_output=True)

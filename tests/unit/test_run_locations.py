@@ -14,19 +14,21 @@ from pytest_nfvperf.session.run import failed_on
 from pytest_nfvperf.session.slas import SlaFailure
 
 ONE, TWO, THREE = [(bridge_chain(number), TESTBED_DUT) for number in (1, 2, 3)]
-DEPLOYED: dict[DeployedOn, TopologyData] = {place: TopologyData(place[0], "dpdk") for place in (ONE, TWO, THREE)}
+DEPLOYED: dict[DeployedOn, TopologyData] = {
+    deployed_on: TopologyData(deployed_on[0], "dpdk") for deployed_on in (ONE, TWO, THREE)
+}
 
 
 @pytest.fixture
-def places() -> RunLocations:
+def locations() -> RunLocations:
     """Two trials on the chain of one, one on that of two; the last run of streams on that of one."""
-    places = RunLocations()
-    for run, place in (("trial-0001", ONE), ("trial-0002", TWO), ("trial-0003", ONE), ("stream-0001", ONE)):
-        places.ran(run, place)
-    return places
+    locations = RunLocations()
+    for run, deployed_on in (("trial-0001", ONE), ("trial-0002", TWO), ("trial-0003", ONE), ("stream-0001", ONE)):
+        locations.ran(run, deployed_on)
+    return locations
 
 
-class Spoiled:
+class InvalidTrial:
     def __init__(self, trial: str) -> None:
         self.id, self.invalid, self.result = trial, (), self
 
@@ -37,18 +39,18 @@ class Spoiled:
         (SlaFailure("table", Judgement.FAIL, ["trial-0002"]), [TWO]),
         (SlaFailure("table", Judgement.FAIL, ["trial-0002", "trial-0001", "trial-0003"]), [TWO, ONE]),
         (SlaFailure("table", Judgement.FAIL, ["soak-0001"]), [ONE]),  # nobody noted where it was
-        (InvalidTrialsError([Spoiled("trial-0002")]), [TWO]),
+        (InvalidTrialsError([InvalidTrial("trial-0002")]), [TWO]),
         (DutFailure("no flow there"), [ONE]),
     ],
 )
 def test_of_what_failed_else_of_what_worked_last(
-    error: Exception, about: list[DeployedOn], places: RunLocations
+    error: Exception, about: list[DeployedOn], locations: RunLocations
 ) -> None:
-    assert failed_on(error, DEPLOYED, places) == [DEPLOYED[place] for place in about]
+    assert failed_on(error, DEPLOYED, locations) == [DEPLOYED[deployed_on] for deployed_on in about]
 
 
-def test_where_nothing_was_measured_it_is_what_was_deployed_last(places: RunLocations) -> None:
-    places.clear()
-    assert failed_on(DutFailure("no flow there"), DEPLOYED, places) == [DEPLOYED[THREE]]
-    places.last = TWO
-    assert failed_on(DutFailure("no flow there"), DEPLOYED, places) == [DEPLOYED[TWO]]
+def test_where_nothing_was_measured_it_is_what_was_deployed_last(locations: RunLocations) -> None:
+    locations.clear()
+    assert failed_on(DutFailure("no flow there"), DEPLOYED, locations) == [DEPLOYED[THREE]]
+    locations.last = TWO
+    assert failed_on(DutFailure("no flow there"), DEPLOYED, locations) == [DEPLOYED[TWO]]

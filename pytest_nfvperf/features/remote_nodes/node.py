@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeHosts
 from pytest_nfvperf.adapters.ovs.ovs_datapath import NodeOvs
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
-from pytest_nfvperf.features.far.line import ANSWER_S, NodeLine, check_version
+from pytest_nfvperf.features.remote_nodes.line import ANSWER_S, NodeLine, check_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -29,8 +29,8 @@ from pytest_nfvperf.model.testbed.testbed import (
     CpuPlan,
     DatapathInfo,
     Dut,
-    FarHost,
     NodeSpec,
+    RemoteHost,
     Testbed,
     dut_of_node,
 )
@@ -39,7 +39,7 @@ from pytest_nfvperf.model.topology.topology import Topology, node_topology
 from pytest_nfvperf.ports.datapath import Collector
 
 
-class FarCounters(Collector):
+class RemoteCounters(Collector):
     """A source of counters of another machine.
 
     The clocks of two machines differ: the far end reports a snapshot's age, and its time is that age before the answer
@@ -67,7 +67,7 @@ def _snapshot_of(answer: tuple[Any, int]) -> CounterSnapshot:
 
 
 class _RemoteMethod:
-    """A method that a part on the other machine executes; for objects with a ``_line``. ``part``: of ``FarNode``."""
+    """A method that a part on the other machine executes; for objects with a ``_line``. ``part``: of ``RemoteNode``."""
 
     def __init__(self, part: str) -> None:
         self._part = part
@@ -79,7 +79,7 @@ class _RemoteMethod:
         return lambda *arguments: one._line.ask("of", self._part, self._name, *arguments)
 
 
-class FarBuilt(BuiltNode):
+class RemoteBuilt(BuiltNode):
     """A topology built on a node of another machine. Owns its teardown."""
 
     firewall = _RemoteMethod("built")
@@ -92,7 +92,7 @@ class FarBuilt(BuiltNode):
     replace_flows = _RemoteMethod("built")
     ovs = _RemoteMethod("built")
 
-    def __init__(self, line: NodeLine, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
+    def __init__(self, line: NodeLine, host: RemoteHost, topology: Topology, uplinks: Uplinks) -> None:
         self.topology = topology
         self._line = line
         self._host = host
@@ -121,7 +121,7 @@ class FarBuilt(BuiltNode):
             self._line.ask("remove")
 
 
-class FarOvs(NodeOvs):
+class RemoteOvs(NodeOvs):
     """The OVS of a node on another machine: connects, locks the machine, and starts it.
 
     ``journal``: ssh is noted there. ``testbed``: as the node sees it. ``name``: of the instance.
@@ -159,14 +159,15 @@ class FarOvs(NodeOvs):
         there = {"detail": f"{info['detail']}, on {host}", "installation": f"{host}:{info['installation']}"}
         self._info = DatapathInfo(**{**info, **there, "build": build})
         self._collectors = tuple(
-            FarCounters(self._line, number, source, settles=settles) for number, (source, settles) in enumerate(sources)
+            RemoteCounters(self._line, number, source, settles=settles)
+            for number, (source, settles) in enumerate(sources)
         )
 
     def info(self) -> DatapathInfo:
         return self._info
 
-    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> FarBuilt:
-        return FarBuilt(self._line, self._host, topology, uplinks)
+    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> RemoteBuilt:
+        return RemoteBuilt(self._line, self._host, topology, uplinks)
 
     def collectors(self) -> tuple[Collector, ...]:
         return self._collectors
@@ -186,7 +187,7 @@ class FarOvs(NodeOvs):
             self._forget()  # ssh has ended
 
 
-class FarNodes(NodeHosts):
+class RemoteNodes(NodeHosts):
     """A testbed's nodes on other machines."""
 
     def __init__(self, testbed: Testbed) -> None:
@@ -254,8 +255,8 @@ class FarNodes(NodeHosts):
                 )
         return None
 
-    def start(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
-        return FarOvs(journal, node, testbed, dut, name)
+    def start(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> RemoteOvs:
+        return RemoteOvs(journal, node, testbed, dut, name)
 
 
 def refuse_different_versions(versions: dict[str, str]) -> None:

@@ -42,7 +42,7 @@ _LOCK_WAIT_S = 20.0
 """How long to wait for the CPUs' lock: a run whose channel has just closed still removes what it made."""
 
 
-class FarNode:
+class RemoteNode:
     """One node's OVS and topology, on this machine.
 
     Its parts are ``ovs``, ``built`` and ``source0``, ``source1`` ...; ``of`` calls any method of a part.
@@ -148,7 +148,7 @@ def serve(channel: Any) -> None:
     # When the channel has closed, execnet waits 5 s for this function, then sends SIGINT, and ends the process 10 s
     # later.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    node = FarNode()
+    node = RemoteNode()
     try:
         while True:
             request = channel.receive(LEASE_S)
@@ -160,7 +160,7 @@ def serve(channel: Any) -> None:
         node.close()
 
 
-def _answer(node: FarNode, request: bytes) -> tuple[object, ...]:
+def _answer(node: RemoteNode, request: bytes) -> tuple[object, ...]:
     """The request's number, and ``"ok", value, ns it took`` or ``"error", kind, message, evidence, key``."""
     began = time.monotonic_ns()
     number, method, arguments = pickle.loads(request)  # noqa: S301 - the sender can run any code here anyway
