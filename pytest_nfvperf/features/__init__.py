@@ -38,7 +38,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("command", "history"): "pytest_nfvperf.features.history.command:HISTORY",
     ("command", "site"): "pytest_nfvperf.features.history.site:SITE",
     ("command", "lab"): "pytest_nfvperf.features.virtual_lab:LAB",
-    ("command", "export"): "pytest_nfvperf.features.export.export:EXPORT",
+    ("command", "export"): "pytest_nfvperf.features.export:EXPORT",
     ("engine", "packet-socket"): "pytest_nfvperf.features.virtual_time.counting_generators:PacketSocketSide",
     ("engine", "trex"): "pytest_nfvperf.features.trex.side:TrexSide",
     ("node hosts", "ssh"): "pytest_nfvperf.features.remote_nodes.node:RemoteNodes",

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.features.export.export import COMMON, TABLES
+from pytest_nfvperf.features.export import COMMON, TABLES
 from tests.sample_run import small_run, write_sample
 from tests.sample_study import study_records
 

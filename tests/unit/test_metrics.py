@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.config.schemas import schema_of_sla
 from pytest_nfvperf.config.sla_file import parse_limit, parse_sla, sla_warnings
-from pytest_nfvperf.features.export.export import export
+from pytest_nfvperf.features.export import export
 from pytest_nfvperf.features.history.command import entry_of, watch
 from pytest_nfvperf.features.history.files import History
 from pytest_nfvperf.features.history.series import ChangeMeaning, HistoryFigure, series_of

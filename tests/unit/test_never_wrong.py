@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.report.charts import load_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.features.export.export import TABLES
+from pytest_nfvperf.features.export import TABLES
 from pytest_nfvperf.features.history.series import measured as measured_entries
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer

@@ -36,7 +36,7 @@ from pytest_nfvperf.adapters.report.markdown import markdown
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.config.sla_file import load_sla, parse_limit
-from pytest_nfvperf.features.export.export import export
+from pytest_nfvperf.features.export import export
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.features.routing.convergence import Convergence
 from pytest_nfvperf.measure.limits import Limits

@@ -1,1 +1,0 @@
-"""Figures of runs for other tools: nfvperf export."""
