@@ -96,7 +96,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Refuse options that cannot be used. With xdist the controller does."""
+    """End the run if an option cannot be used: ``pytest_configure``, which found it, could leave no evidence.
+
+    With xdist the controller does, for all workers.
+    """
     config = session.config
     if is_worker(config):
         return

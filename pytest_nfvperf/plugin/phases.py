@@ -253,9 +253,9 @@ def _show(report: pytest.TestReport, error: BaseException, root: Path) -> None:
 
 
 def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Findings | None:
-    """Write the end of an attempt into the evidence and its last report.
+    """Record how an attempt at a test ended, and add the result to its last pytest report.
 
-    Returns the findings for the terminal's line; None in a plan, which begins no attempt.
+    Returns what the terminal's line shows; None with ``--nfv-plan``, where nothing was attempted.
     """
     if ATTEMPT_KEY not in item.stash:
         return None

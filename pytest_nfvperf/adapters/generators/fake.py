@@ -159,7 +159,7 @@ class FakeGenerator(AttachingGenerator):
         by_class = [
             count
             for number, direction in enumerate(spec.directions)
-            for count in self._direction(
+            for count in self._simulate_direction(
                 spec, direction, [stream for stream in sent if stream.direction == number], skipping=skipping
             )
         ]
@@ -196,24 +196,31 @@ class FakeGenerator(AttachingGenerator):
         if self.clock is not None:
             self.clock.sleep(seconds)
 
-    def _direction(
-        self, spec: TrialSpec, direction: Direction, sent: Sequence[ClassStream], *, skipping: bool
+    def _simulate_direction(
+        self, spec: TrialSpec, direction: Direction, streams: Sequence[ClassStream], *, skipping: bool
     ) -> list[DirectionCounts]:
-        """The counts of each class that is sent in this direction."""
+        """Simulate one direction: what the generator skips, and what the DUT forwards of each class that is left.
+
+        Classes that are ``served_first`` take the DUT's capacity; the others share what remains of it.
+        """
         intended = int(spec.load_fps * spec.duration_s)
         sendable = intended if self.ceiling_fps is None else int(self.ceiling_fps * spec.duration_s)
         skipped = intended // 10 if skipping else max(0, intended - sendable)
         capacity = int(max(0.0, self.capacity_fps * (1 + self._random.gauss(0, self.noise))) * spec.duration_s)
         capacity += self.buffer_frames
-        frames = [stream.frames for stream in sent]
-        left_out = shares(skipped, frames)
-        offered = [due - less for due, less in zip(frames, left_out, strict=True)]
+        planned = [stream.frames for stream in streams]
+        skipped_frames = shares(skipped, planned)
+        offered = [frames - left_out for frames, left_out in zip(planned, skipped_frames, strict=True)]
         overloaded = sum(offered) > capacity
-        first = [due if stream.sent.name in self.served_first else 0 for stream, due in zip(sent, offered, strict=True)]
-        forwarded = spread(capacity, first)
-        rest = spread(capacity - sum(forwarded), [due - done for due, done in zip(offered, forwarded, strict=True)])
-        by_class = zip(sent, frames, left_out, offered, map(sum, zip(forwarded, rest, strict=True)), strict=True)
-        return [self._counts(spec, direction, *frames_of_class, overloaded=overloaded) for frames_of_class in by_class]
+        priority = [
+            frames if stream.sent.name in self.served_first else 0
+            for stream, frames in zip(streams, offered, strict=True)
+        ]
+        served = spread(capacity, priority)
+        waiting = [frames - done for frames, done in zip(offered, served, strict=True)]
+        forwarded = map(sum, zip(served, spread(capacity - sum(served), waiting), strict=True))
+        by_class = zip(streams, planned, skipped_frames, offered, forwarded, strict=True)
+        return [self._counts(spec, direction, *of_class, overloaded=overloaded) for of_class in by_class]
 
     def _counts(
         self,

@@ -45,7 +45,10 @@ def inside(namespace: Path, work: Callable[[], T]) -> T:
 
 
 def inside_netns(namespace: str, work: Callable[[], T]) -> T:
-    """The same for a namespace by its name; TestbedError if it cannot be entered. Errors of ``work`` pass."""
+    """Run ``work`` in a thread inside the namespace of this name, and return its result or raise its error.
+
+    TestbedError if the namespace cannot be entered.
+    """
     path = NETNS_DIRECTORY / namespace
 
     def entered() -> T:

@@ -178,9 +178,12 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
 
 
 def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[RenderableType]:
-    without = set() if any(row.outcome.line_rate_fps for row in rows) else {"of line"}
-    without |= set() if any(plateau(row.outcome) for row in rows) else {"plateau"}
-    columns = {name: column for name, column in _SEARCHED.items() if name not in without}
+    """NDR, PDR and latency of searches, without the columns that no row fills."""
+    filled = {
+        "of line": any(row.outcome.line_rate_fps for row in rows),
+        "plateau": any(plateau(row.outcome) for row in rows),
+    }
+    columns = {name: column for name, column in _SEARCHED.items() if filled.get(name, True)}
 
     def cells(row: SummaryRow) -> list[str]:
         return [text for name, text in _search_cells(row).items() if name in columns]

@@ -44,7 +44,7 @@ _LEVEL = Look(vega.MUTED, line="dash", width=1)
 class BisectAccount:
     """Prints a line for each step and the verdict, and writes the page.
 
-    ``titles``: subjects of commits, by the version's name. ``arguments``: of pytest.
+    ``titles``: subject lines of commits, by the version's name. ``arguments``: those given to pytest.
     """
 
     def __init__(self, question: Question, titles: Mapping[str, str], arguments: Sequence[str]) -> None:
@@ -53,7 +53,8 @@ class BisectAccount:
         self._arguments = arguments
         self._states: list[BisectionState] = []
 
-    def open(self, directory: Path, events: Sequence[Event]) -> None:
+    def begin(self, directory: Path, events: Sequence[Event]) -> None:
+        """Print the heading, and again the lines of an earlier run of the same bisection."""
         names = self._question.versions
         print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
         if events:

@@ -153,7 +153,7 @@ def _run(options: argparse.Namespace) -> int:
     trials = MeasuredVersions(candidates, installer, options.behind, directory / "runs")
     account = BisectAccount(question, {candidate.name: candidate.title for candidate in candidates}, options.behind)
     with closing(EventLog(directory, described)) as log:
-        account.open(directory, log.events)
+        account.begin(directory, log.events)
         state = bisect(question, trials.measure, log.events, log.append, account.step_begins, account.step_ended)
         account.end(directory, log.events, state)
     installer.remove_built(candidates)

@@ -160,11 +160,13 @@ def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) 
 
 def _add_parser(commands: Commands) -> None:
     text = "figures of many runs: keep them, show them, find changes"
-    own = commands.add_parser("history", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
-    adding = _add_own(own, "add", _add, "keep the figures of a run; the second time it changes nothing")
+    subcommands = commands.add_parser("history", help=text, description=text).add_subparsers(
+        required=True, metavar="COMMAND"
+    )
+    adding = _add_subcommand(subcommands, "add", _add, "keep the figures of a run; adding it again changes nothing")
     adding.add_argument("run", type=path_like, metavar="RUN", help="results directory")
-    showing = _add_own(
-        own, "show", _show, "a table, and a page: a line for each cause of a change, a chart for each series"
+    showing = _add_subcommand(
+        subcommands, "show", _show, "a table, and a page: a line for each cause of a change, a chart for each series"
     )
     showing.add_argument(
         "--output", type=path_like, default=Path("reports/history.html"), metavar="FILE", help="default: %(default)s"
@@ -174,36 +176,44 @@ def _add_parser(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="[NAME=]URL",
-        help="link versions of the page: https://HOST/commit/{version}; NAME: ovs, commit, dpdk, kernel, nfvperf "
-        "(default: the commit of OVS, else its version)",
+        help="link the versions that the page shows: https://HOST/commit/{version}; NAME: ovs, commit, dpdk, kernel, "
+        "nfvperf (default: the commit of OVS, else its version)",
     )
-    checking = _add_own(own, "check", _check, "fails where a figure changed for the worse")
-    for looking in (showing, checking):
-        looking.add_argument("--test", default="", metavar="SUBSTRING", help="series with this in their name")
-        looking.add_argument("--metric", default="", metavar="M", help="series of this metric")
-        looking.add_argument(
+    checking = _add_subcommand(subcommands, "check", _check, "fails where a figure changed for the worse")
+    for parser in (showing, checking):
+        parser.add_argument("--test", default="", metavar="SUBSTRING", help="series with this in their name")
+        parser.add_argument("--metric", default="", metavar="M", help="series of this metric")
+        parser.add_argument(
             "--smallest",
             type=share_like("0.03 or 3%"),
             default=_SMALLEST,
             metavar="SHARE",
             help="least change (default: %(default)s)",
         )
-    known = _add_own(own, "acknowledge", _acknowledge, "note why a figure changed; `check` passes then")
-    known.add_argument("--test", required=True, metavar="SUBSTRING", help="of the name that `show` and `check` print")
-    known.add_argument("--metric", required=True, metavar="M")
-    known.add_argument("--at", required=True, metavar="RUN", help="id of the first run after the change")
-    known.add_argument("--reason", required=True, metavar="TEXT", help="for whoever asks later")
+    acknowledging = _add_subcommand(
+        subcommands, "acknowledge", _acknowledge, "note why a figure changed; `check` passes then"
+    )
+    acknowledging.add_argument(
+        "--test", required=True, metavar="SUBSTRING", help="of the name that `show` and `check` print"
+    )
+    acknowledging.add_argument("--metric", required=True, metavar="M")
+    acknowledging.add_argument("--at", required=True, metavar="RUN", help="id of the first run after the change")
+    acknowledging.add_argument("--reason", required=True, metavar="TEXT", help="for whoever asks later")
 
 
 HISTORY = Command(_add_parser, usage_status=_USAGE)
 
 
-def _add_own(
-    own: Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
+def _add_subcommand(
+    subcommands: Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
-    parser = own.add_parser(name, help=text, description=text.replace("%", "%%"))
+    parser = subcommands.add_parser(name, help=text, description=text.replace("%", "%%"))
     parser.add_argument(
-        "--history", type=path_like, default=Path("history"), metavar="DIR", help="its directory (default: %(default)s)"
+        "--history",
+        type=path_like,
+        default=Path("history"),
+        metavar="DIR",
+        help="the history's directory (default: %(default)s)",
     )
     # 1 means that a figure got worse, so a mistake has another status.
     parser.set_defaults(command=command, mistake_status=_USAGE)

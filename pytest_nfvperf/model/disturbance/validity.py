@@ -242,7 +242,7 @@ def testbed_reasons(
             reasons.append(InvalidReason(Reason.LINK_DOWN, f"{port} lost its link {delta}x meanwhile"))
     reasons += [reason for count in result.counts for reason in _unread(count, moved)]
     waited_ns = max(0, moved.get(_WAITED, 0) - moved.get(_OWN, 0))
-    explains = _rate_too_low if result.spec.saturating else _loss_explained
+    explains = _why_rate_understated if result.spec.saturating else _loss_explained
     why = _throttled(result, moved.get(_THROTTLED, 0)) or explains(result, waited_ns)
     return (*reasons, InvalidReason(Reason.DUT_CPU_STOLEN, why)) if why else tuple(reasons)
 
@@ -272,8 +272,12 @@ def _throttled(result: TrialResult, throttled_ns: int) -> str:
     )
 
 
-def _rate_too_low(result: TrialResult, waited_ns: int) -> str:
-    """Why the rate of a saturating trial is too low: a PMD did not run; "" if all ran."""
+def _why_rate_understated(result: TrialResult, waited_ns: int) -> str:
+    """Why a trial at overload received less than the DUT can forward; "" if its PMDs had their CPUs.
+
+    ``waited_ns``: how long they waited for them, all together. Disturbed windows do not count towards a rate that is
+    read from windows, so such a trial may have waited longer.
+    """
     waited_s = waited_ns / 1e9
     most = POLICY.most_off_cpu if result.windows is None else POLICY.most_off_cpu_windowed
     if waited_s <= most * result.spec.duration_s:

@@ -88,11 +88,27 @@ def endpoint(
 ) -> Port:
     """A port on which the generator sends and receives.
 
-    ``vlan``: the number of an access port's VLAN, or a ``Vlan``. ``eth_peer``: to which MAC address it sends; None for
-    that of the port that its frames shall arrive at.
+    Args:
+        name: of the port.
+        bridge: of the port.
+        mac: of the generator's end; left out, ``compose`` gives one.
+        mtu: bytes without Ethernet header and FCS.
+        queues: of the port.
+        kind: of the port; TESTBED is what the testbed has for a generator.
+        vlan: the number of an access port's VLAN, or a ``Vlan``.
+        eth_peer: destination MAC of the frames that it sends; None: the MAC of the port that receives them.
     """
-    role, tagged = PortRole.ENDPOINT, vlan_of(vlan)
-    return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=tagged, eth_peer=eth_peer)
+    return Port(
+        name,
+        bridge,
+        PortRole.ENDPOINT,
+        mac,
+        mtu=mtu,
+        queues=queues,
+        kind=PortKind(kind),
+        vlan=vlan_of(vlan),
+        eth_peer=eth_peer,
+    )
 
 
 @checked()

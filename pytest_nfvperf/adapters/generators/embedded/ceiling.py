@@ -100,11 +100,12 @@ def measure_ceiling(
 
     Args:
         traffic: its frames and directions.
-        settle: is called first; it waits until the host has placed the CPUs close together.
-        binary: the program.
-        cpus: of the generator.
+        settle: called once the links are up, before the first trial: it waits until the generator's CPU and
+            ``loop_cpu`` are close to each other on the host.
+        binary: the engine's program.
+        cpus: that the generator runs on.
         loop_cpu: on which the DUT polls in other measurements: it must be idle now.
-        shared: of both processes, as for EmbeddedGenerator.
+        shared: arguments of EmbeddedGenerator for both processes.
     """
     tag = f"ceiling-{traffic.shape_label}"
     with closing(VhostLoop(binary, cpu=loop_cpu, file_prefix=f"{tag}-loop", **shared)) as loop:
