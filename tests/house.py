@@ -21,9 +21,9 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 78_179, 337, 41
-MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 882, 474, 82, 1087, 391
-MOST_OPTIONS, MOST_METRICS = 25, 88
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 74_813, 292, 38
+MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 754, 400, 11, 1025, 334
+MOST_OPTIONS, MOST_METRICS = 24, 88
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
 MOST_C_LINES, MOST_C_FILES = 8_936, 46
@@ -125,7 +125,7 @@ def figures() -> list[Figure]:
         Figure("lines of product Python", sum(lengths.values()), MOST_LINES),
         Figure("files of product Python", len(lengths), MOST_FILES),
         Figure("folders of them", len({path.parent for path in product_files()}), MOST_FOLDERS),
-        Figure("names that users may import", len(public_names()), 123),
+        Figure("names that users may import", len(public_names()), 120),
         Figure("names of public classes with two meanings", len(shared), 0, shared),
         Figure("files above 700 lines", len(large), 0, large),
         Figure("functions above 60 lines", len(functions), 0, functions),
