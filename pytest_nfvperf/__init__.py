@@ -8,8 +8,8 @@ and can change with any release. A name is imported when it is first used.
 __version__ = "0.1.0"
 
 try:
-    import lazy_loader
+    from pytest_nfvperf.lazy_names import attach
 except ModuleNotFoundError:  # the set-up of a bare machine (adapters/host/setup.py) runs before any pip install
     __all__: list[str] = []
 else:
-    __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+    __getattr__, __dir__, __all__ = attach(__name__, __file__)

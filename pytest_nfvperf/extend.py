@@ -3,6 +3,6 @@
 Inherit them: what yours cannot do keeps its default, which does nothing, or skips the test and says why.
 """
 
-import lazy_loader
+from pytest_nfvperf.lazy_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub("pytest_nfvperf", __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

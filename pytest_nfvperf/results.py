@@ -1,5 +1,5 @@
 """What comes back from a measurement, and what is read from evidence."""
 
-import lazy_loader
+from pytest_nfvperf.lazy_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub("pytest_nfvperf", __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,5 +1,5 @@
 """For tests of suites: a testbed in virtual time. For tests of datapaths: what every datapath keeps to."""
 
-import lazy_loader
+from pytest_nfvperf.lazy_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub("pytest_nfvperf", __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

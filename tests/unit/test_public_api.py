@@ -17,6 +17,8 @@ import public_names
 import pytest
 from public_names import NAMESPACES, PAGE, package_of
 
+from pytest_nfvperf.lazy_names import GONE
+
 ROOT = Path(__file__).parents[2]
 PUBLIC = tuple(package_of(namespace) for namespace in NAMESPACES)
 MOST_NAMES = 120
@@ -81,6 +83,13 @@ def test_every_name_resolves_and_is_shown(module):
     for name in imported.__all__:
         assert getattr(imported, name) is not None
     assert set(imported.__all__) <= set(dir(imported))
+
+
+@pytest.mark.parametrize(("module", "name"), GONE)
+def test_a_name_that_is_gone_says_what_to_write(module, name):
+    assert name not in importlib.import_module(module).__all__
+    with pytest.raises(ImportError, match=f"{module}.{name} is gone: (write|inherit|return) "):
+        getattr(importlib.import_module(module), name)
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
