@@ -38,8 +38,7 @@ FOR_PEOPLE = {
     "features/history/command.py": "a run of a clock that was not set is refused",
     "features/versions/origins.py": "when a version was added",
     "adapters/ovs/offload.py": "lines of OVS's log have times of it",
-    "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",
-    "adapters/generators/program_pairs.py": "iperf times by it; a step is seen",
+    "adapters/process/process.py": "the kernel stamps packets by it, and iperf times by it; a step is seen",
 }
 SECOND = 10**9
 
