@@ -92,8 +92,8 @@ def test_a_reading_that_the_rig_spoiled_is_taken_again_when_its_events_can_happe
 
 
 def test_readings_that_the_rig_spoils_every_time_say_nothing() -> None:
-    with pytest.raises(InvalidTrialsError, match="3 trials in a row were invalid"):
-        Convergence({}).read(on(DisturbedFirst(3)), Traffic(), [], 0.1)
+    with pytest.raises(InvalidTrialsError, match=f"{REPEATS + 1} trials in a row were invalid"):
+        Convergence({}).read(on(DisturbedFirst(REPEATS + 1)), Traffic(), [], 0.1)
 
 
 class MovedFirst(FakeGenerator):
