@@ -167,6 +167,19 @@ def test_a_count_that_an_earlier_version_lacks_is_missing() -> None:
     assert [each["metric"] for each in figures if each["at"] == "2000000 pps"] == ["loss_ratio"]
 
 
+def test_a_plateau_of_version_2_that_the_host_kept_low_is_a_lower_bound() -> None:
+    lines = [json.loads(line) for line in (RECORDED / "version-2.jsonl").read_text().splitlines()]
+    (outcome,) = (line for line in lines if line["kind"] == "outcome")
+    plateau = {"trial_id": "trial-0001", "fps": 5e6, "low_fps": 4.9e6, "high_fps": 5.1e6, "windows": 20}
+    outcome["data"]["plateaus"] = [{**plateau, "apart": "380 ns", "generator_limited": ""}]
+    (figure,) = (
+        each
+        for each in upgraded(outcome)["data"]["figures"]
+        if (each["metric"], each["unit"]) == ("forwarding_rate", "pps")
+    )
+    assert (figure["value"], figure["high"], figure["why"]) == (5e6, None, [Why.FAR_CPUS])
+
+
 def test_a_line_of_version_2_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (RECORDED / "version-2.jsonl").read_text().splitlines()]
     (number,) = (number for number, line in enumerate(lines, 1) if line["kind"] == "outcome")

@@ -60,7 +60,7 @@ _FAR = "CPUs far apart"
 
 _OUTCOME = TypeAdapter(Outcome)
 _GOAL = TypeAdapter(GoalOutcome)
-_PLATEAU = TypeAdapter(PlateauPoint)
+_PLATEAU, _PLATEAU_NAMES = TypeAdapter(PlateauPoint), {"apart": "far_reason"}
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _outcome(old: Json) -> Outcome:
     goals, losses, plateaus = (
         [_goal(goal) for goal in old["goals"]],
         [_loss(loss) for loss in old["loss_curve"]],
-        [_PLATEAU.validate_python(point) for point in old.get("plateaus", ())],
+        [_PLATEAU.validate_python(_renamed(point, _PLATEAU_NAMES)) for point in old.get("plateaus", ())],
     )
     new = {name: value for name, value in old.items() if name not in {"plateaus", "deliveries", "figures"}}
     new["missing"] = dict(old["missing"])
