@@ -126,8 +126,8 @@ def _kill(pid: int) -> bool:
 
 def _looked_at(directory: Path, killed: bool) -> _Ended:
     run = read_run((directory / "reports" / "latest").resolve())
-    told = directory / "finished"
-    finished = told.read_text().split() if told.exists() else []
+    marker = directory / "finished"
+    finished = marker.read_text().split() if marker.exists() else []
     written = "".join(file.read_text() for file in run.path.glob("evidence-*.jsonl"))
     kept = sum(f'"id":"{trial}"' in written for trial in finished)
     judged = sum(test.result is TestResult.PASSED for test in conclude(run).tests)

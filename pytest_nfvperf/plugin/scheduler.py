@@ -212,7 +212,7 @@ class Group:
 
 
 def measures(info: GroupInfo | None) -> bool:
-    """Whether tests of this place must have the machine to themselves."""
+    """Whether tests of this group must have the machine to themselves."""
     return info is not None and not info.functional
 
 

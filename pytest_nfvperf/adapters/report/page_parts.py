@@ -86,9 +86,8 @@ class PageCharts:
     """The charts of a page, and the files that pictures of them have in ``charts/``."""
 
     def __init__(self) -> None:
-        self._charts: dict[str, tuple[Sequence[View], str]] = {}
+        self._charts: list[tuple[Sequence[View], str, str]] = []
         self._drawings: dict[str, str] = {}
-        self._shown: list[object] = []
 
     @property
     def any(self) -> bool:
@@ -97,14 +96,13 @@ class PageCharts:
 
     def add(self, panels: Sequence[View], name: str, title: str) -> Markup:
         """A chart for charts.js. ``name``: of its file. ``title``: for screen readers."""
-        self._charts[_file_name(name)] = (panels, title)
-        self._shown.append(shown(list(panels)))
+        self._charts.append((panels, _file_name(name), title))
         made = Markup('<div class="chart" role="group" aria-label="{}" data-chart="{}"></div>')
-        return made.format(title, len(self._shown) - 1)
+        return made.format(title, len(self._charts) - 1)
 
     def data(self) -> Markup:
-        """What ``add`` gave a number, packed for charts.js."""
-        return packed(json.dumps(self._shown, separators=(",", ":")))
+        """The charts by their numbers, packed for charts.js."""
+        return packed(json.dumps([shown(panels) for panels, _, _ in self._charts], separators=(",", ":")))
 
     def add_drawing(self, svg: Markup, name: str) -> Markup:
         """What is drawn already; "" for nothing."""
@@ -121,7 +119,7 @@ class PageCharts:
         folder.mkdir(parents=True, exist_ok=True)
         files = {name: as_file([svg]) for name, svg in self._drawings.items()}
         if of_charts:
-            files |= {name: as_file(to_svgs(panels, title)) for name, (panels, title) in self._charts.items()}
+            files |= {name: as_file(to_svgs(panels, title)) for panels, name, title in self._charts}
         for name, svg in files.items():
             (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
             (folder / f"{name}.png").write_bytes(to_png(svg))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.traffic.mix import shares
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 MISDIRECTED = "misdirected"
@@ -513,15 +514,15 @@ def attribute(
     losses: list[list[Loss]] = [[] for _ in lacking]
     left: dict[str, int] = {}
     for reason, frames in pool.items():
-        shares = spread(frames, lacking)
+        parts = spread(frames, lacking)
         several = sum(1 for lack in lacking if lack) > 1
-        for number, share in enumerate(shares):
+        for number, share in enumerate(parts):
             if share:
                 detail = "; ".join(filter(None, [(details or {}).get(reason, ""), _SHARED if several else ""]))
                 losses[number].append(Loss(reason, share, detail))
                 lacking[number] -= share
-        if frames > sum(shares):
-            left[reason] = frames - sum(shares)
+        if frames > sum(parts):
+            left[reason] = frames - sum(parts)
     added = iter(losses)
     explained = (
         FramePath(path.direction, tuple(replace(hop, losses=(*hop.losses, *next(added))) for hop in path.hops))
@@ -531,12 +532,5 @@ def attribute(
 
 
 def spread(frames: int, lacking: Sequence[int]) -> list[int]:
-    """Share out frames by what each lacks, never more than that, in whole frames (largest remainders)."""
-    wanted = sum(lacking)
-    if frames >= wanted:
-        return list(lacking)
-    shares = [frames * lack // wanted for lack in lacking]
-    by_remainder = sorted(range(len(lacking)), key=lambda number: -(frames * lacking[number] % wanted))
-    for number in by_remainder[: frames - sum(shares)]:
-        shares[number] += 1
-    return shares
+    """Share out frames by what each lacks, never more than that."""
+    return list(lacking) if frames >= sum(lacking) else shares(frames, lacking)
