@@ -27,7 +27,22 @@ from pytest_nfvperf.model.measure.bounds import (
     soak_missing,
     with_offload,
 )
-from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
+from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, LossPoint, Outcome, SearchStatus
+
+NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
+LATENCY = LatencyPoint(
+    at="50 % of pdr",
+    load_fps=2_000_000,
+    trial_id="trial-0003",
+    min_ns=4000,
+    p50_ns=12_000,
+    p90_ns=20_000,
+    p99_ns=48_200,
+    p999_ns=90_000,
+    max_ns=120_000,
+    samples=1000,
+)
+"""An NDR that a search found, and the latency at half of a PDR."""
 
 
 def measured(

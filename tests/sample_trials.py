@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
@@ -44,6 +45,37 @@ def latency_at(load_ratio_percent: int, seed: int, samples: int = 4000) -> Histo
 
 
 FULL = "its transmit ring was full: the DUT did not drain it in time"
+
+
+def counts_of(
+    direction: Direction,
+    *,
+    sent: int,
+    received: int | None = None,
+    refused: int = 0,
+    skipped: int = 0,
+    frame_size: int = 64,
+    elapsed_ns: int = 10**9,
+    **more: Any,
+) -> DirectionCounts:
+    """A direction whose frames were sent or not, and came once and unchanged; all of them without ``received``."""
+    received = sent if received is None else received
+    return DirectionCounts(
+        direction=direction,
+        intended=sent + refused + skipped,
+        sent=sent,
+        refused=refused,
+        skipped=skipped,
+        received=received,
+        duplicated=0,
+        out_of_order=0,
+        foreign=0,
+        corrupted=0,
+        sent_bytes=sent * frame_size,
+        received_bytes=received * frame_size,
+        elapsed_ns=elapsed_ns,
+        **more,
+    )
 
 
 class SampleTrials:
@@ -128,19 +160,13 @@ class SampleTrials:
         latency = latency_at(int(spec.load_fps * 100 / capacity), seed)
         raw = latency_at(int(spec.load_fps * 80 / capacity), seed)
         elapsed = int(spec.duration_s * 1e9)
-        return DirectionCounts(
-            direction=direction,
-            intended=intended,
+        return counts_of(
+            direction,
             sent=sent,
+            received=received,
             refused=refused,
             skipped=skipped,
-            received=received,
-            duplicated=0,
-            out_of_order=0,
-            foreign=0,
-            corrupted=0,
-            sent_bytes=sent * size,
-            received_bytes=received * size,
+            frame_size=size,
             elapsed_ns=elapsed,
             latency=latency,
             latency_raw=raw,

@@ -18,8 +18,9 @@ from pytest_nfvperf.measure.measurements import per_packet
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
+from tests.sample_trials import counts_of
 
 RING, VETH = "net_virtio_user,path=/x/p.sock,server=1", "net_af_packet,iface=p0"
 THERE, BACK = Direction("p0", "p1"), Direction("p1", "p0")
@@ -65,21 +66,7 @@ class Rings:
         self.sent.append((direction, sent))
         self.busy_ns += 2_000 * sent
         received = 0 if number in self._lost else sent
-        counts = DirectionCounts(
-            direction=direction,
-            intended=frames,
-            sent=sent,
-            refused=0,
-            skipped=skipped,
-            received=received,
-            duplicated=0,
-            out_of_order=0,
-            foreign=0,
-            corrupted=0,
-            sent_bytes=sent * 64,
-            received_bytes=received * 64,
-            elapsed_ns=1,
-        )
+        counts = counts_of(direction, sent=sent, received=received, skipped=skipped, elapsed_ns=1)
         late = (InvalidReason(Reason.SKIPPED_FRAMES, "away"),) if skipped else ()
         return TrialResult(spec, (counts,), RigHealth(), invalid=late)
 

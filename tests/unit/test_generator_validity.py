@@ -12,25 +12,12 @@ from pytest_nfvperf.model.disturbance.trial import Reason
 from pytest_nfvperf.model.disturbance.validity import RingPort, engine_reasons, most_skipped
 from pytest_nfvperf.model.disturbance.windows import SelectedWindows
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, NicCounts, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, NicCounts, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
+from tests.sample_trials import counts_of
 
 DIRECTION = Direction("a", "b")
-GOOD = DirectionCounts(
-    direction=DIRECTION,
-    intended=1_000_000,
-    sent=1_000_000,
-    refused=0,
-    skipped=0,
-    received=1_000_000,
-    duplicated=0,
-    out_of_order=0,
-    foreign=0,
-    corrupted=0,
-    sent_bytes=64_000_000,
-    received_bytes=64_000_000,
-    elapsed_ns=1_000_000_000,
-)
+GOOD = counts_of(DIRECTION, sent=1_000_000)
 STREAM = {"fell_behind": 0, "highest_seq": 1_000_000, "beyond_window": 0}
 HEALTH = RigHealth(longest_poll_gap_ns=10_000_000)
 SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (DIRECTION,))

@@ -30,30 +30,17 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import mirror_output, vm_chain
 from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, MonitorCounts, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, MonitorCounts, RigHealth, TrialSpec
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
 from tests.outcomes import measured
+from tests.sample_trials import counts_of
 
 LOOP = Direction("p0", "p0")
 FRAMES = st.integers(0, 10**12)
 
 
 def result(sent: int, vnfs: tuple[int, ...], copies: int, vlan: int | None = None, output: str = "vm3") -> TrialResult:
-    counts = DirectionCounts(
-        direction=LOOP,
-        intended=sent,
-        sent=sent,
-        refused=0,
-        skipped=0,
-        received=sent,
-        duplicated=0,
-        out_of_order=0,
-        foreign=0,
-        corrupted=0,
-        sent_bytes=0,
-        received_bytes=0,
-        elapsed_ns=1_000_000_000,
-    )
+    counts = counts_of(LOOP, sent=sent)
     seen = MonitorCounts(output, LOOP, "", copies, 0, 0, 0, 0, 0)
     return TrialResult(
         TrialSpec(Traffic(bidirectional=False, vlan=vlan), 1, 1.0, (LOOP,)),

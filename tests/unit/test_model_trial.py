@@ -18,7 +18,8 @@ from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
+from tests.sample_trials import counts_of
 
 ONE_WAY = Direction("p0", "p1")
 OTHER_WAY = Direction("p1", "p0")
@@ -28,12 +29,8 @@ def spec(**fields):
     return TrialSpec(**({"traffic": Traffic(), "load_fps": 1000, "duration_s": 1.0, "directions": (ONE_WAY,)} | fields))
 
 
-def counts(direction=ONE_WAY, *, sent=1000, refused=0, received=1000, elapsed_ns=10**9, latency=None):
-    return DirectionCounts(
-        direction, intended=sent + refused, sent=sent, refused=refused, skipped=0, received=received, duplicated=0,
-        out_of_order=0, foreign=0, corrupted=0, sent_bytes=sent * 64, received_bytes=received * 64,
-        elapsed_ns=elapsed_ns, latency=latency,
-    )  # fmt: skip
+def counts(direction=ONE_WAY, *, sent=1000, received=1000, **fields):
+    return counts_of(direction, sent=sent, received=received, **fields)
 
 
 def result(*directions, invalid=()):

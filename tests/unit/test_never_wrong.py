@@ -36,9 +36,10 @@ from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
 from tests.examples import examples
 from tests.outcomes import measured
+from tests.sample_trials import counts_of
 
 DIRECTION = Direction("a", "b")
 FULL, SHARED = 1600, 2400
@@ -79,21 +80,15 @@ def trial_of(rows: list[Row], *, windowed: bool = True) -> Trial:
     )
     witness = WitnessWindows(1, zeros, tuple(SHARED if row.shared else FULL for row in rows))
     duration_s = len(rows) / 100
-    counts = DirectionCounts(
-        direction=DIRECTION,
-        intended=DUE * len(rows),
+    counts = counts_of(
+        DIRECTION,
         sent=sum(sent),
+        received=sum(sent) - sum(missing),
         refused=sum(refused),
         skipped=sum(skipped),
-        received=sum(sent) - sum(missing),
-        duplicated=0,
-        out_of_order=0,
-        foreign=0,
-        corrupted=0,
-        sent_bytes=0,
-        received_bytes=0,
         elapsed_ns=len(rows) * 10_000_000,
     )
+    assert counts.intended == DUE * len(rows)
     spec = TrialSpec(Traffic(frame_size=64), DUE * 100, duration_s, (DIRECTION,), window_s=0.01 if windowed else None)
     windows = Windows(10_000_000, (thread,), (witness,), FULL) if windowed else None
     return Trial("trial-1", TrialResult(spec, (counts,), RigHealth(), windows=windows), None, None, 1.0)  # type: ignore[arg-type]

@@ -37,7 +37,6 @@ from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
-    DirectionCounts,
     MonitorCounts,
     NicCounts,
     RigHealth,
@@ -45,6 +44,7 @@ from pytest_nfvperf.model.traffic.trial import (
     VnfCounts,
 )
 from tests.functional.ovs_support import patched, phy2phy
+from tests.sample_trials import counts_of
 
 ONE_WAY = Direction("p0", "p1")
 CHAIN = compose("chain", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
@@ -55,21 +55,7 @@ def result(
 ) -> TrialResult:
     """A trial by (sent, refused, received) of each direction."""
     counts = tuple(
-        DirectionCounts(
-            direction=direction,
-            intended=sent + refused,
-            sent=sent,
-            refused=refused,
-            skipped=0,
-            received=received,
-            duplicated=0,
-            out_of_order=0,
-            foreign=0,
-            corrupted=0,
-            sent_bytes=0,
-            received_bytes=0,
-            elapsed_ns=1,
-        )
+        counts_of(direction, sent=sent, received=received, refused=refused)
         for direction, (sent, refused, received) in zip(directions, counted, strict=True)
     )
     return TrialResult(TrialSpec(Traffic(), 1, 1.0, directions), counts, RigHealth(), vnfs=vnfs)

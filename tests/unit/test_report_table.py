@@ -31,7 +31,6 @@ from pytest_nfvperf.model.measure.outcome import (
     Confirmation,
     Cost,
     Goal,
-    LatencyPoint,
     LossPoint,
     Outcome,
     SearchStatus,
@@ -39,23 +38,10 @@ from pytest_nfvperf.model.measure.outcome import (
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
 from pytest_nfvperf.model.statistics import Bound, Samples
 from tests.chart_rows import legend
-from tests.outcomes import measured
+from tests.outcomes import LATENCY, NDR, measured
 from tests.sample_study import patch_chain, tcp_chain
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
-NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
-LATENCY = LatencyPoint(
-    at="50 % of pdr",
-    load_fps=2_000_000,
-    trial_id="trial-0003",
-    min_ns=4000,
-    p50_ns=12_000,
-    p90_ns=20_000,
-    p99_ns=48_200,
-    p999_ns=90_000,
-    max_ns=120_000,
-    samples=1000,
-)
 
 
 def searched(*goals: SearchedGoal, plateaus: tuple[PlateauPoint, ...] = (), **more: Any) -> Outcome:

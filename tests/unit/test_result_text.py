@@ -9,24 +9,11 @@ from sample_study import patch_chain
 
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text, result_lines, short_node_id
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
-from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, LossPoint, Outcome, SearchStatus
-from tests.outcomes import measured
+from pytest_nfvperf.model.measure.outcome import Goal, LossPoint, Outcome, SearchStatus
+from tests.outcomes import LATENCY, NDR, measured
 
 FOUND = Findings("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
-NDR = SearchedGoal(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
 PDR = SearchedGoal(Goal("pdr", 0.005), SearchStatus.ABORTED, detail="no time left")
-LATENCY = LatencyPoint(
-    at="50 % of pdr",
-    load_fps=2_000_000,
-    trial_id="trial-0003",
-    min_ns=4000,
-    p50_ns=12_000,
-    p90_ns=20_000,
-    p99_ns=48_200,
-    p999_ns=90_000,
-    max_ns=120_000,
-    samples=1000,
-)
 OUTCOME = measured(Outcome((("topology", "phy2phy"),), "mlrsearch", 64.0, 2, latency=(LATENCY,)), NDR, PDR)
 NODE = "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]"
 

@@ -26,6 +26,7 @@ from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialSpec
 from pytest_nfvperf.session.run import bounding
 from tests.outcomes import measured
+from tests.sample_trials import counts_of
 from tests.unit.test_never_wrong import Row, trial_of
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
@@ -80,21 +81,7 @@ def windows_of(window_s: float, due: int, taken: list[int], missing: list[int], 
 
 def _counts(direction: object, intended: int, refused: int, dropped: int) -> DirectionCounts:
     sent = intended - refused
-    return DirectionCounts(
-        direction=direction,  # type: ignore[arg-type]
-        intended=intended,
-        sent=sent,
-        refused=refused,
-        skipped=0,
-        received=sent - dropped,
-        duplicated=0,
-        out_of_order=0,
-        foreign=0,
-        corrupted=0,
-        sent_bytes=64 * sent,
-        received_bytes=64 * (sent - dropped),
-        elapsed_ns=10**9,
-    )
+    return counts_of(direction, sent=sent, received=sent - dropped, refused=refused)  # type: ignore[arg-type]
 
 
 def goals_on(generator: OnASharedHost) -> tuple[LoadMeasurer, dict[str, float | None]]:

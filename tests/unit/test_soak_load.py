@@ -14,7 +14,8 @@ from pytest_nfvperf.model.measure.profile import GATE
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import RigHealth, TrialSpec
+from tests.sample_trials import counts_of
 from tests.unit.test_traffic_classes import FOUR, soaker_of
 from tests.unit.test_traffic_classes import Rig as Simulated
 from tests.unit.test_windows import ALONE, SHARED, windows
@@ -43,21 +44,7 @@ class Rig:
         speed = [SHARED if shares else ALONE for shares in shared]
         made = windows([100] * WINDOWS, speed=speed, sent=[100] * WINDOWS, refused=lost)
         sent, missing = 100 * WINDOWS, sum(lost)
-        counts = DirectionCounts(
-            direction=spec.directions[0],
-            intended=sent,
-            sent=sent - missing,
-            refused=missing,
-            skipped=0,
-            received=sent - missing,
-            duplicated=0,
-            out_of_order=0,
-            foreign=0,
-            corrupted=0,
-            sent_bytes=0,
-            received_bytes=0,
-            elapsed_ns=1,
-        )
+        counts = counts_of(spec.directions[0], sent=sent - missing, refused=missing)
         return SimpleNamespace(result=replace(TrialResult(spec, (counts,), RigHealth()), windows=made))
 
     def ndr_pdr(self, *_: object) -> Any:

@@ -16,6 +16,7 @@ from pytest_nfvperf.model.measure.ledger import HopKind, PathStage, frame_path, 
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 from pytest_nfvperf.ports.datapath import LinkOutage
+from tests.sample_trials import counts_of
 
 DIRECTION = Direction("p0", "p1")
 SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (DIRECTION,))
@@ -24,21 +25,7 @@ MS = 1_000_000
 
 def trial(lost: int, *, saturating: bool = False) -> TrialResult:
     """One million frames offered in a second, so many of them lost."""
-    count = DirectionCounts(
-        direction=DIRECTION,
-        intended=1_000_000,
-        sent=1_000_000,
-        refused=0,
-        skipped=0,
-        received=1_000_000 - lost,
-        duplicated=0,
-        out_of_order=0,
-        foreign=0,
-        corrupted=0,
-        sent_bytes=64_000_000,
-        received_bytes=64 * (1_000_000 - lost),
-        elapsed_ns=1000 * MS,
-    )
+    count = counts_of(DIRECTION, sent=1_000_000, received=1_000_000 - lost)
     return TrialResult(replace(SPEC, saturating=saturating), (count,), RigHealth())
 
 
