@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -46,7 +47,7 @@ from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
-from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign
+from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign, versions_of
 from pytest_nfvperf.backends.generator_side import (
     VHOST_USER,
     GeneratorSide,
@@ -58,12 +59,20 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
-from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
-from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed, describe_nodes
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
+from pytest_nfvperf.model.testbed.testbed import (
+    Dut,
+    DutPort,
+    Testbed,
+    describe_nodes,
+    dut_kind,
+    ovs_for_dut,
+)
 from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
@@ -120,11 +129,10 @@ class LocalBackend(Backend):
         check_pages()
         check_resources(self.testbed)
         check_cpu_rights(self.testbed)
-        dpdk = self.testbed.ovs.datapath == "dpdk"
-        locate(self.testbed.ovs.prefix, dpdk=dpdk)
+        self._look_at(self.testbed.ovs.datapath, self.testbed.ovs.prefix)
         for version in self.testbed.ovs.versions:
             try:
-                locate(version.prefix, dpdk=dpdk)
+                self._look_at(version.datapath or self.testbed.ovs.datapath, version.prefix)
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
@@ -133,7 +141,15 @@ class LocalBackend(Backend):
         self.side.check()
         check_iperf3(self.testbed.streams)
 
+    def _look_at(self, datapath: str, prefix: str | None) -> None:
+        """Look whether a version is there; errors are those of ``DatapathVersions.look_at``."""
+        if versioned_as(datapath) == OVS:
+            locate(prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
+        elif prefix is not None:  # whether it is installed says ``lacks``
+            versions_of(datapath, self.datapaths).look_at(prefix)
+
     def lacks(self, dut: Dut) -> str | None:
+        dut = named_dut(self.testbed, dut)
         if dut.nodes and is_lab(self.testbed) and not has_cabled_nodes(self.testbed):
             return (
                 "this testbed's cables lead to one DUT, and the topology has nodes: leave --nfv-testbed out, or write "
@@ -144,6 +160,10 @@ class LocalBackend(Backend):
             return missing
         if dut.nodes:
             return lacks_nodes(self.testbed, dut)
+        try:
+            ovs_for_dut(self.testbed.ovs, dut)
+        except UnavailableError as error:
+            return str(error)
         if is_foreign(dut):
             return lacks_foreign(self.datapaths, dut)
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else lacks(self.testbed, dut)
@@ -328,6 +348,7 @@ class LocalParts(RigParts):
         self.process = Vswitchd(counted=is_virtual(), preferred=not machine.shared)
 
     def make_datapath(self, dut: Dut) -> Datapath:
+        dut = named_dut(self._testbed, dut)
         journal, name = self._machine.journal, f"ovs{self._name}"
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
@@ -344,7 +365,8 @@ class LocalParts(RigParts):
             )
         maker = self._backend.datapaths.get(dut.kind or "")
         if maker is not None:
-            return maker.start(Workshop(journal, self._testbed.cpus, name))
+            prefix = ovs_for_dut(self._testbed.ovs, dut).prefix
+            return maker.start(Workshop(journal, self._testbed.cpus, name, prefix))
         return OvsDatapath.start(self._testbed, journal, dut, name=name, nic_makers=makers, process=self.process)
 
     def make_generator(self) -> Generator:
@@ -376,6 +398,12 @@ class LocalParts(RigParts):
         if generator_mib is None:
             return 0
         return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
+
+
+def named_dut(testbed: Testbed, dut: Dut) -> Dut:
+    """The DUT with its kind, where the testbed's own datapath is none of Open vSwitch's and the test names none."""
+    kind = dut_kind(testbed.ovs, dut)
+    return dut if versioned_as(kind) == OVS else replace(dut, kind=kind)
 
 
 # What only a lab has: cables, the system's OVS, interfaces that are there.

@@ -28,7 +28,7 @@ from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
-from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, NamedOvs, versioned_as
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 from pytest_nfvperf.ports.generator import SENDING
 
@@ -130,6 +130,9 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
 
 
 def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
+    versions = {version.name: _version_facts(version) for version in testbed.ovs.versions}
+    if versioned_as(testbed.ovs.datapath) != OVS:
+        return {"datapath": testbed.ovs.datapath, "prefix": testbed.ovs.prefix, "ovs_versions": versions}
     try:
         binaries = locate(testbed.ovs.prefix, dpdk=testbed.ovs.datapath == "dpdk")
     except NfvperfError:  # not installed, or not ours to find: absent
@@ -139,11 +142,13 @@ def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
         "ovs": binaries.version,
         "dpdk": binaries.dpdk_version,
         "ovs_binary": str(binaries.vswitchd),
-        "ovs_versions": {version.name: _version_facts(version) for version in testbed.ovs.versions},
+        "ovs_versions": versions,
     }
 
 
 def _version_facts(version: NamedOvs) -> dict[str, Any]:
+    if version.datapath not in {"", OVS}:
+        return {"datapath": version.datapath, "checksum": version.checksum}
     try:
         binaries = locate(version.prefix)
     except NfvperfError:

@@ -1,0 +1,1 @@
+"""DPDK's testpmd as a datapath."""
