@@ -65,14 +65,7 @@ from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
 from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
-from pytest_nfvperf.model.testbed.testbed import (
-    Dut,
-    DutPort,
-    Testbed,
-    describe_nodes,
-    dut_kind,
-    ovs_for_dut,
-)
+from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed, describe_nodes, dut_kind, ovs_for_dut
 from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
@@ -143,10 +136,7 @@ class LocalBackend(Backend):
 
     def _look_at(self, datapath: str, prefix: str | None) -> None:
         """Look whether a version is there; errors are those of ``DatapathVersions.look_at``."""
-        if versioned_as(datapath) == OVS:
-            locate(prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
-        elif prefix is not None:  # whether it is installed says ``lacks``
-            versions_of(datapath, self.datapaths).look_at(prefix)
+        versions_of(versioned_as(datapath), self.datapaths).look_at(prefix)
 
     def lacks(self, dut: Dut) -> str | None:
         dut = named_dut(self.testbed, dut)

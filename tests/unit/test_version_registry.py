@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import toy_testpmd
 from toy_ovs import buildable, commit, prefix, repository
 
 from pytest_nfvperf.adapters.host.apt import Archive, debian_archives
@@ -303,6 +304,30 @@ def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, 
     ]
     assert resolve_versions(file, (), None).prefix == "/file"
     assert resolve_versions(file, ["installed"], None).prefix is None
+
+
+def test_a_version_of_another_datapath_is_the_testbeds_own_dut(registry: Registry, tmp_path: Path) -> None:
+    add_version(str(toy_testpmd.prefix(tmp_path / "kept")), registry, datapath="testpmd")
+    told = resolve_versions(OvsSpec(prefix="/file"), ["kept"], None)
+    assert (told.datapath, told.prefix) == ("testpmd", str(tmp_path / "kept"))
+    assert ovs_for_dut(told, Dut("testpmd")).prefix == told.prefix
+    assert ovs_for_dut(told, Dut("dpdk")).prefix is None, "an Open vSwitch is the installed one then"
+    assert ovs_for_dut(OvsSpec(prefix="/own"), Dut("testpmd")).prefix is None
+
+
+@pytest.mark.parametrize(
+    ("dut", "datapath", "message"),
+    [
+        (Dut("testpmd", version="v"), "ovs", "'v' is a version of Open vSwitch, and the DUT is 'testpmd'"),
+        (Dut(version="v"), "testpmd", "'v' is a version of testpmd, and the DUT is 'dpdk'"),
+        (Dut("acme:wire", version="v"), "testpmd", "'v' is a version of testpmd, and the DUT is 'acme:wire'"),
+    ],
+)
+def test_a_version_of_another_datapath_is_refused_for_a_dut(dut: Dut, datapath: str, message: str) -> None:
+    ovs = OvsSpec(versions=(NamedOvs("v", "/kept", "/kept", datapath=datapath), NamedOvs("i", "installed")))
+    with pytest.raises(UnavailableError, match=message):
+        ovs_for_dut(ovs, dut)
+    assert ovs_for_dut(ovs, dataclasses.replace(dut, version="i")).prefix is None, "an installed one is of any"
 
 
 def test_a_dut_names_a_version_of_the_testbed() -> None:

@@ -253,7 +253,7 @@ class OvsVersions(DatapathVersions):
 
     def look_at(self, prefix: str | None) -> Installation:
         found = locate(prefix)
-        return Installation(found.version, found.dpdk_version, _files_of(found), Path(found.prefix or "/"))
+        return Installation(found.version, found.dpdk_version, _files_of(found))
 
     def complete_root(self, root: Path) -> None:
         # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.

@@ -21,8 +21,6 @@ _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
 _ASK_DEADLINE_S = 20.0
-_NAMES = tuple(f"{directory}/{name}" for name in (_PROGRAM, "testpmd") for directory in ("bin", "app", "build/app"))
-_OPTION = re.compile(r"^option\('(\w+)'", re.MULTILINE)
 _DRIVERS = (
     *("bus/pci", "bus/vdev", "bus/auxiliary", "mempool/ring", "common/iavf", "common/idpf", "common/mlx5"),
     *(f"net/{name}" for name in ("virtio", "vhost", "af_packet", "af_xdp", "memif", "null", "ring", "tap", "bonding")),
@@ -37,8 +35,7 @@ _OPTIONS = {
     "enable_apps": "test-pmd",
     "enable_drivers": ",".join(_DRIVERS),
 }
-"""Of meson. Static: testpmd is one file. Of DPDK's own options a tree gets those that it knows."""
-_MESONS = ("buildtype", "default_library")
+"""Of meson. Static: testpmd is one file. A tree gets those that it knows: 20.11 and 21.11 lack the last."""
 _SETUP_DEADLINE_S, _MAKE_DEADLINE_S = 300.0, 3600.0
 
 
@@ -49,7 +46,7 @@ class TestpmdBinary:
     Attributes:
         prefix: of the installation, or its root; None for the distribution's package.
         version: of DPDK.
-        libraries: directories of its shared libraries and drivers, if they are its own.
+        libraries: directories of its shared libraries, if they are its own.
         root: the root directory in which it runs; None if it runs without one.
     """
 
@@ -85,18 +82,17 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
         program = Path(installed)
     else:
         bases = [root / "usr", root / "usr/local"] if root is not None else [Path(prefix)]
-        candidates = [base / name for base in bases for name in _NAMES]
+        candidates = [base / directory / _PROGRAM for base in bases for directory in ("bin", "app")]
         found = next((path for path in candidates if path.is_file()), None)
         if found is None:
             looked = ", ".join(map(str, candidates))
             raise ConfigError(f"{prefix!r} holds no testpmd: looked for {looked}")
         program = found
-    libraries = tuple(_libraries(Path(prefix))) if prefix is not None and root is None else ()
+    own = Path(prefix) if prefix is not None and root is None else None
+    libraries = (
+        tuple(each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")) if own else ()
+    )
     return TestpmdBinary(prefix, program, _version(_command(root, program, libraries, ()), program), libraries, root)
-
-
-def _libraries(prefix: Path) -> list[Path]:
-    return sorted({path.parent for path in prefix.glob("lib*/**/librte_*.so.*")})
 
 
 def _command(root: Path | None, program: Path, libraries: Sequence[Path], visible: Sequence[Path]) -> tuple[str, ...]:
@@ -131,9 +127,10 @@ class TestpmdVersions(DatapathVersions):
 
     def look_at(self, prefix: str | None) -> Installation:
         found = locate(prefix)
-        shared = [path for directory in found.libraries for path in directory.glob("librte_*.so*")]
+        parts = ("librte_*.so*", "dpdk/pmds-*/librte_*.so*")
+        shared = [path for directory in found.libraries for part in parts for path in directory.glob(part)]
         files = [found.program, *shared] if found.root is None else files_below(found.root)
-        return Installation(found.version, found.version, files, Path(prefix or "/"))
+        return Installation(found.version, found.version, files)
 
     def options(self, *, dpdk: bool) -> Sequence[str]:
         if not dpdk:
@@ -141,8 +138,8 @@ class TestpmdVersions(DatapathVersions):
         return [f"-D{name}={value}" for name, value in _OPTIONS.items()]
 
     def configure(self, run: RunStep, tree: Path, directory: Path, options: Sequence[str]) -> None:
-        known = {*_MESONS, *_OPTION.findall((tree / "meson_options.txt").read_text(encoding="utf-8"))}
-        own = [option for option in options if option.removeprefix("-D").partition("=")[0] in known]
+        known = (tree / "meson_options.txt").read_text(encoding="utf-8")
+        own = [each for each in options if "enable_" not in each or each[len("-D") : each.index("=")] in known]
         run("meson setup", ["meson", "setup", str(directory), str(tree), *own], _SETUP_DEADLINE_S)
 
     def make(self, run: RunStep, directory: Path, prefix: Path) -> None:

@@ -102,7 +102,7 @@ def _version_in(
         place=str(location),
         version=found.version,
         dpdk_version=found.dpdk_version,
-        checksum=checksum(found.files, found.base),
+        checksum=checksum(found.files, directory),
         added=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         build=options,
         datapath=of.kind,
