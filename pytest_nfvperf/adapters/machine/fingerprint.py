@@ -24,12 +24,13 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, rea
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import read_fact, read_nic
 from pytest_nfvperf.adapters.ovs.installation import locate
+from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpmd
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
-from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, DutPort, Testbed
 from pytest_nfvperf.ports.generator import SENDING
 
 _SYS = Path("/sys")
@@ -131,6 +132,10 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
 
 def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
     try:
+        if testbed.ovs.datapath == TESTPMD:
+            testpmd = locate_testpmd(testbed.ovs.prefix)
+            facts = {"datapath": TESTPMD, "dpdk": testpmd.version, "testpmd": str(testpmd.program)}
+            return facts | {"forwarding": testbed.ovs.forwarding}
         binaries = locate(testbed.ovs.prefix, dpdk=testbed.ovs.datapath == "dpdk")
     except NfvperfError:  # not installed, or not ours to find: absent
         return {"datapath": testbed.ovs.datapath}
