@@ -1,4 +1,4 @@
-"""Datapaths of third parties: their makers, and the workshop that starts them on this machine."""
+"""Datapaths of third parties: their makers, the workshop that starts them on this machine, and whose versions exist."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TypeVar
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.ovs.installation import OvsVersions
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.testpmd import installation as testpmd
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.ovs_settings import OVS
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
-from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.datapath import Datapath, DatapathVersions
 
 T = TypeVar("T")
 
@@ -27,11 +31,13 @@ class Workshop:
         directory: of this datapath; removed with the run. Its path is short enough for sockets.
         cpus: for threads that forward frames.
         housekeeping_cpus: for everything else.
+        prefix: the prefix or root of the version to start; None for the installed one.
     """
 
-    def __init__(self, journal: Journal, cpus: CpuPlan, name: str) -> None:
+    def __init__(self, journal: Journal, cpus: CpuPlan, name: str, prefix: str | None = None) -> None:
         """``name``: unique among the datapaths of a run."""
         self._journal = journal
+        self.prefix = prefix
         self._name = name
         self.cpus = cpus.pmd
         self.housekeeping_cpus = cpus.housekeeping
@@ -84,6 +90,10 @@ class DatapathMaker(ABC):
         Raises:
             TestbedError: it did not start; nothing of it is left.
         """
+
+    def versions(self) -> DatapathVersions | None:
+        """How to get other versions of it than the installed one; None where there is only that."""
+        return None
 
 
 Makers = Mapping[str, DatapathMaker]
@@ -142,3 +152,19 @@ def running_datapath(maker: DatapathMaker) -> Iterator[Datapath]:
             raise TestbedError(f"the datapath was closed and left {', '.join(left)}: remove it in close()")
     finally:
         journal.close()
+
+
+OWN_VERSIONS: Mapping[str, DatapathVersions] = MappingProxyType(
+    {OVS: OvsVersions(), testpmd.KIND: testpmd.TestpmdVersions()}
+)
+"""Versions of what comes with this package, by ``versioned_as`` of the kind."""
+
+
+def versions_of(versioned: str, makers: Makers) -> DatapathVersions:
+    """How to get versions of a datapath; ConfigError where it has none."""
+    maker = makers.get(versioned)
+    versions = OWN_VERSIONS.get(versioned) or (maker.versions() if maker is not None else None)
+    if versions is None:
+        why = "its plugin gives none" if maker is not None else "no plugin makes it"
+        raise ConfigError(f"the datapath {versioned!r} has no versions: {why} (there are: {listed(OWN_VERSIONS)})")
+    return versions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -48,7 +49,7 @@ from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpm
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
-from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign
+from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign, versions_of
 from pytest_nfvperf.backends.generator_side import (
     VHOST_USER,
     GeneratorSide,
@@ -60,12 +61,21 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
-from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
-from pytest_nfvperf.model.testbed.testbed import TESTPMD, Dut, DutPort, Testbed, describe_nodes
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
+from pytest_nfvperf.model.testbed.testbed import (
+    TESTPMD,
+    Dut,
+    DutPort,
+    Testbed,
+    describe_nodes,
+    dut_kind,
+    ovs_for_dut,
+)
 from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
@@ -122,14 +132,10 @@ class LocalBackend(Backend):
         check_pages()
         check_resources(self.testbed)
         check_cpu_rights(self.testbed)
-        dpdk = self.testbed.ovs.datapath == "dpdk"
-        if self.testbed.ovs.datapath == TESTPMD:
-            locate_testpmd(self.testbed.ovs.prefix)
-        else:
-            locate(self.testbed.ovs.prefix, dpdk=dpdk)
+        self._look_at(self.testbed.ovs.datapath, self.testbed.ovs.prefix)
         for version in self.testbed.ovs.versions:
             try:
-                locate(version.prefix, dpdk=dpdk)
+                self._look_at(version.datapath or self.testbed.ovs.datapath, version.prefix)
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
@@ -138,7 +144,15 @@ class LocalBackend(Backend):
         self.side.check()
         check_iperf3(self.testbed.streams)
 
+    def _look_at(self, datapath: str, prefix: str | None) -> None:
+        """Look whether a version is there; errors are those of ``DatapathVersions.look_at``."""
+        if versioned_as(datapath) == OVS:
+            locate(prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
+        elif prefix is not None:  # whether it is installed says ``lacks``
+            versions_of(datapath, self.datapaths).look_at(prefix)
+
     def lacks(self, dut: Dut) -> str | None:
+        dut = named_dut(self.testbed, dut)
         if dut.nodes and is_lab(self.testbed) and not has_cabled_nodes(self.testbed):
             return (
                 "this testbed's cables lead to one DUT, and the topology has nodes: leave --nfv-testbed out, or write "
@@ -149,14 +163,16 @@ class LocalBackend(Backend):
             return missing
         if dut.nodes:
             return lacks_nodes(self.testbed, dut)
+        try:
+            ovs_for_dut(self.testbed.ovs, dut)
+        except UnavailableError as error:
+            return str(error)
         if is_foreign(dut):
             return lacks_foreign(self.datapaths, dut)
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath.lacks(dut)
-        return lacks_testpmd(self.testbed, dut) if self._is_testpmd(dut) else lacks(self.testbed, dut)
-
-    def _is_testpmd(self, dut: Dut) -> bool:
-        return (dut.kind or self.testbed.ovs.datapath) == TESTPMD
+        is_testpmd = dut_kind(self.testbed.ovs, dut) == TESTPMD
+        return lacks_testpmd(self.testbed, dut) if is_testpmd else lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
@@ -341,6 +357,7 @@ class LocalParts(RigParts):
         self.process = Vswitchd(counted=is_virtual(), preferred=not machine.shared)
 
     def make_datapath(self, dut: Dut) -> Datapath:
+        dut = named_dut(self._testbed, dut)
         journal, name = self._machine.journal, f"ovs{self._name}"
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
@@ -355,11 +372,12 @@ class LocalParts(RigParts):
                 hosts=self._backend.remote_nodes,
                 counted=self.process.counted,
             )
-        if (dut.kind or self._testbed.ovs.datapath) == TESTPMD:
+        if dut_kind(self._testbed.ovs, dut) == TESTPMD:
             return TestpmdDatapath(self._testbed, journal, dut, name=f"{TESTPMD}{self._name}")
         maker = self._backend.datapaths.get(dut.kind or "")
         if maker is not None:
-            return maker.start(Workshop(journal, self._testbed.cpus, name))
+            prefix = ovs_for_dut(self._testbed.ovs, dut).prefix
+            return maker.start(Workshop(journal, self._testbed.cpus, name, prefix))
         return OvsDatapath.start(self._testbed, journal, dut, name=name, nic_makers=makers, process=self.process)
 
     def make_generator(self) -> Generator:
@@ -391,6 +409,12 @@ class LocalParts(RigParts):
         if generator_mib is None:
             return 0
         return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
+
+
+def named_dut(testbed: Testbed, dut: Dut) -> Dut:
+    """The DUT with its kind, where the testbed's own datapath is none of Open vSwitch's and the test names none."""
+    kind = dut_kind(testbed.ovs, dut)
+    return dut if versioned_as(kind) == OVS else replace(dut, kind=kind)
 
 
 # What only a lab has: cables, the system's OVS, interfaces that are there.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.arguments import expanded
+from pytest_nfvperf.model.testbed.ovs_settings import OVS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -49,3 +50,8 @@ def share_like(example: str) -> Callable[[str], float]:
         return found
 
     return share
+
+
+def add_datapath_option(parser: argparse.ArgumentParser) -> None:
+    text = "what versions are of: testpmd, or a kind that a plugin makes (default: Open vSwitch)"
+    parser.add_argument("--datapath", default=OVS, metavar="KIND", help=text)

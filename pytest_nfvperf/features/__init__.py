@@ -32,7 +32,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("checks", "trex"): "pytest_nfvperf.features.trex.side:trex_checks",
     ("checks", "ovn"): "pytest_nfvperf.features.ovn.bgp_agent:ovn_checks",
     ("cleaner", "versions"): "pytest_nfvperf.features.versions.origins:remove_orphaned_workshops",
-    ("command", "ovs"): "pytest_nfvperf.features.versions.origins:OVS",
+    ("command", "ovs"): "pytest_nfvperf.features.versions.origins:OVS_COMMAND",
     ("command", "bisect"): "pytest_nfvperf.features.bisect.command:BISECT",
     ("command", "judge"): "pytest_nfvperf.features.bisect.command:JUDGE",
     ("command", "history"): "pytest_nfvperf.features.history.command:HISTORY",

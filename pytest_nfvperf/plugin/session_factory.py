@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -38,6 +39,9 @@ from pytest_nfvperf.ports.machine import Progress, Sink
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import shown_location
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.backends.foreign_datapaths import Makers
 
 Say = Callable[[str], None]
 LEASES_KEY = pytest.StashKey[list[Lease]]()
@@ -172,8 +176,19 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         nic_makers=merge_makers(
             "pytest_nfvperf_nic_makers", config.hook.pytest_nfvperf_nic_makers(config=config), NIC_MAKERS
         ),
-        datapaths=merge_makers("pytest_nfvperf_datapaths", config.hook.pytest_nfvperf_datapaths(config=config)),
+        datapaths=_makers_of(config),
     )
+
+
+def _makers_of(config: pytest.Config) -> Makers:
+    from pytest_nfvperf.backends.foreign_datapaths import merge_makers  # noqa: PLC0415 - a plan needs none
+
+    return merge_makers("pytest_nfvperf_datapaths", config.hook.pytest_nfvperf_datapaths(config=config))
+
+
+def datapath_makers() -> Makers:
+    """Third parties' makers of datapaths that a pytest here would have: of installed plugins, and of conftest.py."""
+    return _makers_of(pytest.Config.fromdictargs({}, []))
 
 
 def _progress(config: pytest.Config) -> Progress:

@@ -10,16 +10,18 @@ UnavailableError with the reason, which skips the test.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
-from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
+from pytest_nfvperf.model.testbed.ovs_settings import versioned_name
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import ComeBack
@@ -251,3 +253,70 @@ class Datapath(ABC):
         Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
         """
         raise UnavailableError(f"nobody here can restart the datapath {self.info().kind!r}")
+
+
+# Versions of a datapath: what ``nfvperf ovs``, comparisons and bisections ask.
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One version of a datapath, on this machine.
+
+    Attributes:
+        version: of the datapath.
+        dpdk_version: None where it was built without DPDK.
+        files: what its checksum is of; ``base``: the directory that their names are relative to.
+    """
+
+    version: str
+    dpdk_version: str | None
+    files: Sequence[Path]
+    base: Path
+
+
+RunStep = Callable[[str, Sequence[str], float], None]
+"""Runs a step of a build: its name, command, and deadline in s. TestbedError with the end of its output."""
+
+
+class DatapathVersions(ABC):
+    """How one kind of datapath's versions are found, unpacked and built.
+
+    Attributes:
+        kind: as ``Dut.kind`` calls it; OVS for all of Open vSwitch's.
+        packages: of Debian, whose unpacked root has it; those of ``recorded`` identify the version.
+        sources: files by which a git tree of it is known; empty where none can be built.
+        tools: programs that a build needs.
+    """
+
+    kind: str
+    packages: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return versioned_name(self.kind)
+
+    @abstractmethod
+    def look_at(self, prefix: str | None) -> Installation:
+        """Look at a prefix or root; None: what is installed.
+
+        Raises:
+            ConfigError: it is not there, or does not start for lack of a library.
+            TestbedError: it is not installed; says what to install.
+        """
+
+    def complete_root(self, root: Path) -> None:
+        """Do what the scripts of unpacked packages would have done, where it does not run without."""
+
+    def options(self, *, dpdk: bool) -> Sequence[str]:
+        """The options of a build's ``configure``; ConfigError where it cannot be built so."""
+        raise ConfigError(f"{self.name} cannot be built from a git tree")
+
+    def configure(self, run: RunStep, tree: Path, directory: Path, options: Sequence[str]) -> None:
+        """Prepare a build of ``tree`` in an empty ``directory``, once for all revisions."""
+
+    def make(self, run: RunStep, directory: Path, prefix: Path) -> None:
+        """Compile what is checked out, and install it to ``prefix``, which is not there yet."""

@@ -193,7 +193,7 @@ def test_nothing_is_silently_left_out(pytester):
     [
         (["installed"], "a comparison needs two sides or more, not 'installed' alone"),
         (["installed", "installed"], "'installed' is given twice: each side needs a name of its own"),
-        (["installed", "nosuch"], "no version of Open vSwitch is kept as 'nosuch'"),
+        (["installed", "nosuch"], "no version is kept as 'nosuch'"),
         (["installed", "b=installed", "--margin", "2 mpps"], "--margin: "),
         (["installed", "b=installed", "--set", "c:other_config:x=1"], "--set: 'c:other_config:x=1': no side is called"),
         (["installed", "b=installed", "--set", "b:x=1"], "--set: 'b:x=1' is no setting: write SIDE:other_config:KEY="),

@@ -63,7 +63,7 @@ def test_mistakes_about_revisions(tree: Path, tmp_path: Path) -> None:
         commit_candidates(tree, "HEAD", "main")
     with pytest.raises(ConfigError, match=r"--bad HEAD~2 is older than --good HEAD: exchange them"):
         commit_candidates(tree, "HEAD", "HEAD~2")
-    with pytest.raises(ConfigError, match=r"is in no git tree: name one of Open vSwitch's sources by --source"):
+    with pytest.raises(ConfigError, match=r"is in no git tree: name one of the sources of Open vSwitch by --source"):
         commit_candidates(tmp_path, "HEAD~1", "HEAD")
     (tree / "version").write_text("changed\n")
     with pytest.raises(ConfigError, match=r"has changes that are not committed, .*: commit or stash them"):
@@ -118,7 +118,7 @@ def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> N
         listed_candidates(old, old, [], registry)
     with pytest.raises(ConfigError, match=r"is in the list twice: --versions has what lies between"):
         listed_candidates(old, new, ["kept"], registry)
-    with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'v9' \(kept: kept\)"):
+    with pytest.raises(ConfigError, match=r"no version is kept as 'v9' \(kept: kept\)"):
         listed_candidates(old, "v9", [], registry)
     with pytest.raises(ConfigError, match=r"'/nowhere/ovs' is no directory: name a kept version"):
         listed_candidates(old, "/nowhere/ovs", [], registry)

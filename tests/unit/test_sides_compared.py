@@ -42,7 +42,7 @@ def test_names_places_and_settings():
         (["a", "b"], ["bb:other_config:x=1"], "no side is called 'bb', did you mean 'b'"),
         (["a", "b"], ["b:external_ids:x=1"], "is no setting: write SIDE:other_config:KEY=VALUE"),
         (["a", "b"], ["b:other_config:x"], "is no setting"),
-        (["a", "b c=x"], [], "cannot name a version of Open vSwitch"),
+        (["a", "b c=x"], [], "cannot name a version"),
     ],
 )
 def test_what_names_no_side_is_refused(sides, settings, message):

@@ -13,7 +13,7 @@ from toy_ovs import buildable, commit, prefix, repository
 
 from pytest_nfvperf.adapters.host.apt import Archive, debian_archives
 from pytest_nfvperf.adapters.machine import reaper
-from pytest_nfvperf.adapters.ovs.installation import is_root, locate
+from pytest_nfvperf.adapters.ovs.installation import OvsVersions, is_root, locate
 from pytest_nfvperf.adapters.process.process import plain_environment
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
@@ -30,6 +30,8 @@ from pytest_nfvperf.features.versions.registry import (
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, parse_version_options
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
+
+OF = OvsVersions()
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", "-x", "a=b", "x" * 65, "installed"])
 def test_what_cannot_be_a_name(registry: Registry, tmp_path: Path, name: str) -> None:
     directory = prefix(tmp_path / "ovs")
-    with pytest.raises(ConfigError, match=r"cannot name a version of Open vSwitch: write letters, digits and"):
+    with pytest.raises(ConfigError, match=r"cannot name a version: write letters, digits and"):
         registry.find(name)
     if name:
         with pytest.raises(ConfigError, match="cannot name a version"):
@@ -90,7 +92,7 @@ def test_what_cannot_be_a_name(registry: Registry, tmp_path: Path, name: str) ->
 
 
 def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'x' \(kept: none\): `nfvperf ovs"):
+    with pytest.raises(ConfigError, match=r"no version is kept as 'x' \(kept: none\): `nfvperf ovs"):
         registry.remove("x")
     add_version(str(prefix(tmp_path / "ovs")), registry)
     with pytest.raises(ConfigError, match=r"kept as 'x' \(kept: ovs\)"):
@@ -212,32 +214,32 @@ def test_debians_archive_is_found_among_apts_sources() -> None:
 
 
 def test_a_directory_outside_git_and_one_that_is_not_of_ovs(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"is in no git tree: name one of Open vSwitch's sources by --source"):
-        find_revision(tmp_path, "HEAD")
+    with pytest.raises(ConfigError, match=r"is in no git tree: name one of the sources of Open vSwitch by --source"):
+        find_revision(tmp_path, "HEAD", OF)
     tree = repository(tmp_path / "tree")
     subprocess.run(["git", "rm", "-q", "boot.sh"], cwd=tree, check=True)
     own = ("-c", "user.name=n", "-c", "user.email=e@example.org")
     subprocess.run(["git", *own, "commit", "-qm", "second"], cwd=tree, check=True)
     with pytest.raises(ConfigError, match=r"'HEAD' of .* is no tree of Open vSwitch: it has no boot\.sh; name one"):
-        find_revision(tree, "HEAD")
-    assert len(find_revision(tree / "vswitchd", "HEAD~1").commit) == 40
+        find_revision(tree, "HEAD", OF)
+    assert len(find_revision(tree / "vswitchd", "HEAD~1", OF).commit) == 40
 
 
 def test_an_unknown_revision_and_a_dirty_tree_are_refused(tmp_path: Path) -> None:
     tree = repository(tmp_path / "tree")
     with pytest.raises(ConfigError, match=r"has no revision 'v9\.9': git fetch it, or write a tag, branch or commit"):
-        find_revision(tree, "v9.9")
+        find_revision(tree, "v9.9", OF)
     (tree / "vswitchd/ovs-vswitchd.c").write_text("changed")
     with pytest.raises(ConfigError, match=r"changes that are not committed.*\(vswitchd/ovs-vswitchd\.c\): commit or"):
-        find_revision(tree, "HEAD")
+        find_revision(tree, "HEAD", OF)
 
 
 def test_a_bare_repository_is_a_source(tmp_path: Path) -> None:
     tree, bare = repository(tmp_path / "tree"), tmp_path / "bare.git"
     subprocess.run(["git", "clone", "-q", "--bare", tree, bare], check=True)
-    found = find_revision(bare, "main")
+    found = find_revision(bare, "main", OF)
     assert found.tree == bare
-    assert found.commit == find_revision(tree, "HEAD").commit
+    assert found.commit == find_revision(tree, "HEAD", OF).commit
 
 
 def test_a_missing_compiler_and_a_build_that_fails(
@@ -285,7 +287,7 @@ def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registr
     assert resolve_version(NamedOvs("n", "ovs"), registry).checksum == kept.checksum
     assert resolve_version(NamedOvs("n", str(tmp_path)), registry).prefix == str(tmp_path)
     assert resolve_version(NamedOvs("n", "installed"), registry).prefix is None
-    with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'debian:sid' \(kept: ovs\)"):
+    with pytest.raises(ConfigError, match=r"no version is kept as 'debian:sid' \(kept: ovs\)"):
         resolve_version(NamedOvs("n", "debian:sid"), registry)
 
 
@@ -339,7 +341,7 @@ def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, caps
     assert again == f"there already: {listed}"
     assert added == f"added {listed}"
     assert removed == "removed ovs"
-    assert "nfvperf: no version of Open vSwitch is kept as 'ovs' (kept: none)" in printed.err
+    assert "nfvperf: no version is kept as 'ovs' (kept: none)" in printed.err
 
 
 def test_revisions_get_a_prefix_each_and_are_configured_once(
@@ -350,7 +352,7 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     new = add_version("git:HEAD", registry, source=tree, name="new")[0]
     old = add_version("git:HEAD~1", registry, source=tree)[0]
     assert (old.version, new.version) == ("3.3.0", "3.4.0")
-    assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
+    assert old.origin == f"git:{find_revision(tree, 'HEAD~1', OF).commit}"
     assert old.name == old.origin[: len("git:") + 12], "HEAD~1 is no name"
     assert locate(old.place).vswitchd == registry.directory_of(old.name) / "prefix/sbin/ovs-vswitchd"
     assert dict(old.build)["configure"] == "--prefix=/nfvperf-ovs --with-dpdk=shared CC=cc CFLAGS=-O2 -g"
@@ -396,7 +398,7 @@ def test_later_commits_of_a_shallow_clone_are_built(
     with pytest.raises(
         ConfigError, match=rf"the shallow clone {clone} has no revision 'HEAD~1': git fetch --unshallow, or"
     ):
-        find_revision(clone, "HEAD~1")
+        find_revision(clone, "HEAD~1", OF)
     assert add_version("git:HEAD", registry, source=clone, name="first")[0].version == "3.4.0"
     commit(tree, "later", version="3.5.0\n")
     subprocess.run(["git", "fetch", "-q", "--depth", "1", "origin", "HEAD:later"], cwd=clone, check=True)

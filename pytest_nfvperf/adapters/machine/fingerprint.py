@@ -24,12 +24,11 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, rea
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import read_fact, read_nic
 from pytest_nfvperf.adapters.ovs.installation import locate
-from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpmd
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
-from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, NamedOvs, versioned_as
 from pytest_nfvperf.model.testbed.testbed import TESTPMD, DutPort, Testbed
 from pytest_nfvperf.ports.generator import SENDING
 
@@ -131,11 +130,11 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
 
 
 def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
+    versions = {version.name: _version_facts(version) for version in testbed.ovs.versions}
+    if versioned_as(testbed.ovs.datapath) != OVS:
+        facts = {"datapath": testbed.ovs.datapath, "prefix": testbed.ovs.prefix, "ovs_versions": versions}
+        return facts | ({"forwarding": testbed.ovs.forwarding} if testbed.ovs.datapath == TESTPMD else {})
     try:
-        if testbed.ovs.datapath == TESTPMD:
-            testpmd = locate_testpmd(testbed.ovs.prefix)
-            facts = {"datapath": TESTPMD, "dpdk": testpmd.version, "testpmd": str(testpmd.program)}
-            return facts | {"forwarding": testbed.ovs.forwarding}
         binaries = locate(testbed.ovs.prefix, dpdk=testbed.ovs.datapath == "dpdk")
     except NfvperfError:  # not installed, or not ours to find: absent
         return {"datapath": testbed.ovs.datapath}
@@ -144,11 +143,13 @@ def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
         "ovs": binaries.version,
         "dpdk": binaries.dpdk_version,
         "ovs_binary": str(binaries.vswitchd),
-        "ovs_versions": {version.name: _version_facts(version) for version in testbed.ovs.versions},
+        "ovs_versions": versions,
     }
 
 
 def _version_facts(version: NamedOvs) -> dict[str, Any]:
+    if version.datapath not in {"", OVS}:
+        return {"datapath": version.datapath, "checksum": version.checksum}
     try:
         binaries = locate(version.prefix)
     except NfvperfError:

@@ -13,12 +13,13 @@ from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MI
 from pytest_nfvperf.adapters.net.netlink import has_family
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.adapters.process.programs import install_hint
+from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
-from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_for_dut
+from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
 
 _VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
 
@@ -29,7 +30,12 @@ _KERNEL_FAMILY = "ovs_datapath"
 
 OVS_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
-_LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
+MISSING_LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
+_LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
+_SONAME = re.compile(r"lib.+\.so\.\d+")
+_BUILT_PREFIX = "/nfvperf-ovs"
+"""Compiled into the programs, but unused: a private instance gets its directories as arguments."""
+_BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 180.0, 300.0, 1800.0
 _LOADERS = ("lib*/ld-linux*", "lib/*/ld-linux*", "usr/lib*/ld-linux*", "usr/lib/*/ld-linux*")
 
 
@@ -88,21 +94,21 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
     packaged = prefix is None or root is not None
     above = root or Path("/")
     bases = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
-    find = partial(_find, prefix, root, bases)
+    find_file = partial(_find, prefix, root, bases)
     names = ["sbin/ovs-vswitchd", "bin/ovs-vswitchd"]
     if packaged:
         with_dpdk = ["lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"]
         without = ["lib/openvswitch-switch/ovs-vswitchd", "lib/openvswitch-common/ovs-vswitchd"]
         names = [*with_dpdk, *without, *names] if dpdk else [*without, *with_dpdk, *names]
-    vswitchd = find("ovs-vswitchd", names)
+    vswitchd = find_file("ovs-vswitchd", names)
     version, dpdk_version = _versions(vswitchd, root)
     return OvsBinaries(
         prefix=prefix,
         vswitchd=vswitchd,
-        ovsdb_server=find("ovsdb-server", ["sbin/ovsdb-server", "bin/ovsdb-server"]),
-        ovsdb_tool=find("ovsdb-tool", ["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
-        ofctl=find("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
-        schema=find("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
+        ovsdb_server=find_file("ovsdb-server", ["sbin/ovsdb-server", "bin/ovsdb-server"]),
+        ovsdb_tool=find_file("ovsdb-tool", ["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
+        ofctl=find_file("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
+        schema=find_file("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
         version=version,
         dpdk_version=dpdk_version,
         root=root,
@@ -115,6 +121,10 @@ def is_root(path: Path) -> bool:
         return False
     # The loader may be a link that leads somewhere else from out here.
     return any(os.path.lexists(found) for pattern in _LOADERS for found in path.glob(pattern))
+
+
+def files_below(root: Path) -> list[Path]:
+    return [Path(directory) / name for directory, _, names in os.walk(root) for name in names]
 
 
 def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple[str, ...]:
@@ -149,7 +159,7 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
         text = run([*_command(root, vswitchd, ()), "--version"])
     except TestbedError as error:
         stderr = error.evidence.get("stderr", "").strip()
-        library = _LIBRARY.search(stderr)
+        library = MISSING_LIBRARY.search(stderr)
         if library is None:
             raise TestbedError(
                 f"{vswitchd} does not start: {stderr or error.message}", evidence=error.evidence
@@ -226,3 +236,53 @@ def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
         )
     ample = pages.rooms(MEMORY_MIB, MIN_MEMORY_MIB)
     return pages.taken_by(MEMORY_MIB if ample else MIN_MEMORY_MIB), ""
+
+
+class OvsVersions(DatapathVersions):
+    """Versions of Open vSwitch."""
+
+    kind = OVS
+    packages = (
+        *("openvswitch-switch-dpdk", "openvswitch-switch", "openvswitch-common"),
+        *("librte-meta-bus", "librte-meta-mempool", "librte-meta-net"),
+    )
+    # DPDK's bus, mempool and port drivers are plugins: without them OVS starts, and no frame passes.
+    recorded = ("openvswitch-switch-dpdk", "librte-meta-net")
+    sources = ("boot.sh", "vswitchd/ovs-vswitchd.c")
+    tools = ("autoreconf", "automake", "libtoolize", "cc", "make", "pkg-config")
+
+    def look_at(self, prefix: str | None) -> Installation:
+        found = locate(prefix)
+        return Installation(found.version, found.dpdk_version, _files_of(found), Path(found.prefix or "/"))
+
+    def complete_root(self, root: Path) -> None:
+        # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.
+        for library in root.glob("usr/lib/openvswitch-*/lib*.so.*"):
+            soname = _SONAME.match(library.name)
+            if soname is not None and soname[0] != library.name and not (library.parent / soname[0]).is_symlink():
+                (library.parent / soname[0]).symlink_to(library.name)
+
+    def options(self, *, dpdk: bool) -> Sequence[str]:
+        with_dpdk = ["--with-dpdk=shared"] if dpdk else []
+        compiler = "ccache cc" if find("ccache") else "cc"
+        return [f"--prefix={_BUILT_PREFIX}", *with_dpdk, f"CC={compiler}", "CFLAGS=-O2 -g"]
+
+    def configure(self, run: RunStep, tree: Path, directory: Path, options: Sequence[str]) -> None:
+        run("boot.sh", ["env", "-C", str(tree), "./boot.sh"], _BOOT_DEADLINE_S)
+        argv = ["env", "-C", str(directory), str(tree / "configure"), *options]
+        run("configure", argv, _CONFIGURE_DEADLINE_S)
+
+    def make(self, run: RunStep, directory: Path, prefix: Path) -> None:
+        make = ["make", "-C", str(directory)]
+        run("make", [*make, "--silent", "-j", str(len(os.sched_getaffinity(0)))], _MAKE_DEADLINE_S)
+        run("make install", [*make, "install", f"DESTDIR={prefix.parent}"], _MAKE_DEADLINE_S)
+        (prefix.parent / _BUILT_PREFIX.lstrip("/")).rename(prefix)
+
+
+def _files_of(binaries: OvsBinaries) -> list[Path]:
+    """All of a root; of a prefix, which may be /usr, only those of OVS."""
+    if binaries.root is not None:
+        return files_below(binaries.root)
+    programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
+    prefix = Path(binaries.prefix or "/usr")
+    return [*programs, *(path for name in _LIBRARIES for path in prefix.glob(f"lib*/{name}*.so*"))]

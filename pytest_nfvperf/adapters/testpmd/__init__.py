@@ -1,1 +1,1 @@
-"""DPDK's testpmd: a running one, the datapath that it is, and its versions."""
+"""DPDK's testpmd as a datapath."""

@@ -240,8 +240,16 @@ class TestpmdDatapath(Datapath):
         options = forwarding_options(self._mode, len(ports), queues, mtu, rings=rings)
         options += [f"--nb-cores={len(cpus.pmd)}", "--record-core-cycles", "--disable-link-check"]
         # What testpmd prints by itself would be in an answer of its console.
-        visible = [self._journal.directory]
-        return ["stdbuf", "-oL", *self._binary.command(visible), *eal, "-v", "--", *options, "--mask-event=all"]
+        return [
+            "stdbuf",
+            "-oL",
+            *self._binary.command(self._journal.directory),
+            *eal,
+            "-v",
+            "--",
+            *options,
+            "--mask-event=all",
+        ]
 
     def collectors(self) -> tuple[Collector, ...]:
         """The sources "testpmd", and "pmd-sched" of the newest topology's process."""

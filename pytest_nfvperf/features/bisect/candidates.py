@@ -10,13 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
 from pytest_nfvperf.features.versions.git_build import Revision, find_revision, git, shallow_commits
-from pytest_nfvperf.features.versions.origins import GIT, add_version
+from pytest_nfvperf.features.versions.origins import GIT, add_version, known_versions
 from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, NamedOvs, versioned_as, versioned_name
 
 _SHORT = 12
 _OURS = "bisect-"
@@ -34,11 +33,13 @@ class Candidate:
     title: str = ""
 
 
-def listed_candidates(good: str, bad: str, between: Sequence[str], registry: Registry) -> list[Candidate]:
+def listed_candidates(
+    good: str, bad: str, between: Sequence[str], registry: Registry, datapath: str = OVS
+) -> list[Candidate]:
     """Candidates from the user's list, as for ``--nfv-ovs``: "installed", a kept version's name, or a path.
 
     Raises:
-        ConfigError: one is given twice, or is neither kept nor a path.
+        ConfigError: one is given twice, is neither kept nor a path, or is of another datapath.
     """
     wheres = [good, *between, bad]
     names: dict[str | None, str] = {}
@@ -47,7 +48,12 @@ def listed_candidates(good: str, bad: str, between: Sequence[str], registry: Reg
             raise ConfigError(
                 f"{where!r} is no directory: name a kept version (`nfvperf ovs list`), a prefix or a root"
             )
-        prefix = resolve_version(NamedOvs(where, where), registry).prefix
+        version = resolve_version(NamedOvs(where, where), registry)
+        if version.datapath not in {"", versioned_as(datapath)}:
+            raise ConfigError(
+                f"{where!r} is a version of {versioned_name(version.datapath)}: give --datapath {version.datapath}"
+            )
+        prefix = version.prefix
         if prefix in names:
             other = names[prefix]
             if {other, where} == {good, bad}:
@@ -65,14 +71,14 @@ def _last_part(where: str) -> str:
     return where.rstrip("/").rpartition("/")[2] or where
 
 
-def commit_candidates(source: Path, good: str, bad: str) -> list[Candidate]:
+def commit_candidates(source: Path, good: str, bad: str, datapath: str = OVS) -> list[Candidate]:
     """The good commit, and those from it to the bad one by first parents. A merge counts as one version.
 
     Raises:
-        ConfigError: no tree of Open vSwitch, an unknown revision, equal or swapped ends, ends on different branches,
+        ConfigError: no tree of this datapath, an unknown revision, equal or swapped ends, ends on different branches,
             a shallow clone without what is between, or uncommitted changes where an end is checked out.
     """
-    first, last = find_revision(source, good), find_revision(source, bad)
+    first, last = (find_revision(source, end, known_versions(datapath)) for end in (good, bad))
     if first.commit == last.commit:
         raise ConfigError(f"--good {good} and --bad {bad} are the same commit, {first.commit[:_SHORT]}")
     if shallow_commits(first.tree) & {*git(first.tree, "rev-list", f"{first.commit}..{last.commit}").split()}:
@@ -100,7 +106,7 @@ def _leads(tree: Path, ancestor: str, commit: str) -> bool:
 
 
 class NotUsableError(Exception):
-    """A version does not build, or has no Open vSwitch; the message says why."""
+    """A version does not build, or is not there; the message says why."""
 
 
 class Installer:
@@ -109,28 +115,31 @@ class Installer:
     Bisections can share builds. Each holds those that it uses (``Registry.hold``), and the last user removes them.
     """
 
-    def __init__(self, registry: Registry, *, dpdk: bool = True) -> None:
+    def __init__(self, registry: Registry, *, dpdk: bool = True, datapath: str = OVS) -> None:
         self._registry = registry
         self._dpdk = dpdk
+        self._datapath = datapath
         self._held: dict[str, Lease] = {}
 
     def where(self, candidate: Candidate) -> str:
         """The candidate as a value of ``--nfv-ovs``; builds a commit, unless it is kept already.
 
         Raises:
-            NotUsableError: it does not build, or has no Open vSwitch.
+            NotUsableError: it does not build, or is not there.
             ConfigError: a compiler or a library is missing.
             TestbedError: the disk is full: not the version's fault.
         """
         if candidate.commit is None:
             try:
-                locate(resolve_version(NamedOvs(candidate.where, candidate.where), self._registry).prefix)
+                prefix = resolve_version(NamedOvs(candidate.where, candidate.where), self._registry).prefix
+                known_versions(self._datapath).look_at(prefix)
             except (ConfigError, TestbedError) as error:
                 raise NotUsableError(error.message) from error
             return candidate.where
         origin = f"{GIT}{candidate.commit.commit}"
         while True:
-            cached = [version.name for version in self._registry.all() if version.origin == origin]
+            known = (origin, versioned_as(self._datapath))
+            cached = [version.name for version in self._registry.all() if (version.origin, version.datapath) == known]
             name = cached[0] if cached else self._built(candidate.commit)
             if name in self._held:
                 return name
@@ -143,7 +152,8 @@ class Installer:
         name = f"{_OURS}{commit.commit[:12]}"
         what = f"{GIT}{commit.commit}"
         try:
-            return add_version(what, self._registry, name, source=commit.tree, dpdk=self._dpdk)[0].name
+            made = add_version(what, self._registry, name, source=commit.tree, dpdk=self._dpdk, datapath=self._datapath)
+            return made[0].name
         except TestbedError as error:
             if _DISK_FULL in str(error):
                 raise

@@ -15,12 +15,13 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.cli.command import Command, path_like, share_like
+from pytest_nfvperf.cli.command import Command, add_datapath_option, path_like, share_like
 from pytest_nfvperf.features.bisect.bisection import BisectionVerdict, VerdictKind
 from pytest_nfvperf.features.bisect.events import By, Question, failed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestResult
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
+from pytest_nfvperf.model.testbed.ovs_settings import OVS
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -41,8 +42,9 @@ def _add_parser(commands: Commands) -> None:
     parser.add_argument("--bad", required=True, metavar="VERSION", help="likewise")
     between = parser.add_mutually_exclusive_group(required=True)
     between.add_argument("--versions", nargs="*", metavar="V", help="what lies between them, in order")
-    between.add_argument("--source", type=path_like, metavar="DIR", help="git tree of OVS: the commits between them")
+    between.add_argument("--source", type=path_like, metavar="DIR", help="git tree: the commits between them")
     parser.add_argument("--without-dpdk", action="store_true", help="build commits without DPDK")
+    add_datapath_option(parser)
     parser.add_argument("--metric", help="go by this metric only, such as forwarding_rate")
     parser.add_argument("--by", choices=[*By], default=By.EITHER, type=By, help="default: %(default)s")
     parser.add_argument(
@@ -120,9 +122,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
     if options.source is not None:
-        candidates = commit_candidates(options.source, options.good, options.bad)
+        candidates = commit_candidates(options.source, options.good, options.bad, options.datapath)
     else:
-        candidates = listed_candidates(options.good, options.bad, options.versions, registry)
+        ends = (options.good, options.bad)
+        candidates = listed_candidates(*ends, options.versions, registry, options.datapath)
     names = tuple(candidate.name for candidate in candidates)
     counts = _counts(options.by, options.metric)
     question = Question(
@@ -145,11 +148,12 @@ def _run(options: argparse.Namespace) -> int:
         "smallest": options.smallest,
         "most_blocks": options.most_blocks,
         "dpdk": not options.without_dpdk,
+        **({} if options.datapath == OVS else {"datapath": options.datapath}),
     }
     # The same question has the same directory, so the same command continues an earlier one.
     key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
     directory = options.log or Path("reports/bisect") / key
-    installer = Installer(registry, dpdk=not options.without_dpdk)
+    installer = Installer(registry, dpdk=not options.without_dpdk, datapath=options.datapath)
     trials = MeasuredVersions(candidates, installer, options.behind, directory / "runs")
     account = BisectAccount(question, {candidate.name: candidate.title for candidate in candidates}, options.behind)
     with closing(EventLog(directory, described)) as log:
@@ -194,8 +198,9 @@ def _add_judge_parser(commands: Commands) -> None:
     parser.add_argument(
         "run", type=path_like, nargs="?", metavar="RUN-DIR", help="results directory of a run that has ended"
     )
-    parser.add_argument("--source", type=path_like, metavar="DIR", help="test what is checked out in this tree of OVS")
+    parser.add_argument("--source", type=path_like, metavar="DIR", help="test what is checked out in this git tree")
     parser.add_argument("--without-dpdk", action="store_true", help="build that without DPDK")
+    add_datapath_option(parser)
     parser.add_argument(
         "--results", type=path_like, default=Path("reports/judge"), metavar="DIR", help="default: %(default)s"
     )
@@ -259,14 +264,15 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
         yield None
         return
     from pytest_nfvperf.features.versions.git_build import find_revision  # noqa: PLC0415
-    from pytest_nfvperf.features.versions.origins import add_version  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.origins import add_version, known_versions  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
     registry = Registry()
-    name = f"judge-{find_revision(arguments.source, 'HEAD').commit[:12]}"
-    dpdk = not arguments.without_dpdk
+    revision = find_revision(arguments.source, "HEAD", known_versions(arguments.datapath))
+    name = f"judge-{revision.commit[:12]}"
+    dpdk, datapath = not arguments.without_dpdk, arguments.datapath
     try:
-        yield add_version("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk)[0].name
+        yield add_version("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk, datapath=datapath)[0].name
     finally:
         if registry.has(name):
             registry.remove(name)

@@ -1,4 +1,4 @@
-"""Open vSwitch built from a git tree at a revision.
+"""A datapath built from a git tree at a revision.
 
 The user's tree is only read. A workshop below ``~/.cache/nfvperf/ovs-builds/<key>`` keeps ``tree`` (which shares its
 objects), ``build`` (out of tree) and ``configured`` (the options of a successful configure). So the next revision
@@ -8,41 +8,41 @@ compiles only its changes (by ccache, if installed). Each revision is installed 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.process import completed, describe_exit, run
 from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.ports.datapath import DatapathVersions
 
-TOOLS = ("git", "autoreconf", "automake", "libtoolize", "cc", "make", "pkg-config")
-_PREFIX = "/nfvperf-ovs"
-"""Compiled into the programs, but unused: a private instance gets its directories as arguments."""
-_GIT_DEADLINE_S, _BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 120.0, 180.0, 300.0, 1800.0
-_SOURCES = ("boot.sh", "vswitchd/ovs-vswitchd.c")
+_GIT_DEADLINE_S = 120.0
 _QUOTED_LINES = 15
+_SPEAK_ON_STDOUT = ("make", "meson setup", "ninja")
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A commit of a tree of Open vSwitch. ``tree``: its top, or a bare repository; ``commit``: the whole id."""
+    """A commit of a datapath's tree. ``tree``: its top, or a bare repository; ``commit``: the whole id."""
 
     tree: Path
     commit: str
 
 
-def find_revision(source: Path, revision: str) -> Revision:
+def find_revision(source: Path, revision: str, of: DatapathVersions) -> Revision:
     """Resolve a revision to a commit.
 
     Raises:
-        ConfigError: no git tree of Open vSwitch, no such revision, or uncommitted changes that a build would lack.
+        ConfigError: no git tree of this datapath, no such revision, or uncommitted changes that a build would lack.
     """
-    _check_tools(("git",))
-    top, bare = _top(source)
+    if not of.sources:
+        raise ConfigError(f"{of.name} cannot be built from a git tree: name a prefix or root of it")
+    _check_tools(("git",), of)
+    top, bare = _top(source, of)
     try:
         commit = git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     except TestbedError as error:
@@ -50,11 +50,10 @@ def find_revision(source: Path, revision: str) -> Revision:
         raise ConfigError(
             f"the {what} {top} has no revision {revision!r}: git fetch {fetch}, or write a tag, branch or commit of it"
         ) from error
-    missing = [file for file in _SOURCES if not git(top, "ls-tree", "--name-only", commit, file)]
+    missing = [file for file in of.sources if not git(top, "ls-tree", "--name-only", commit, file)]
     if missing:
         raise ConfigError(
-            f"{revision!r} of {top} is no tree of Open vSwitch: it has no {' and no '.join(missing)}; name one by "
-            "--source"
+            f"{revision!r} of {top} is no tree of {of.name}: it has no {' and no '.join(missing)}; name one by --source"
         )
     is_checked_out = not bare and commit == git(top, "rev-parse", "HEAD")
     changed = git(top, "status", "--porcelain", "--untracked-files=no") if is_checked_out else ""
@@ -66,7 +65,7 @@ def find_revision(source: Path, revision: str) -> Revision:
     return Revision(top, commit)
 
 
-def _top(source: Path) -> tuple[Path, bool]:
+def _top(source: Path, of: DatapathVersions) -> tuple[Path, bool]:
     """The top of a directory's tree, and whether it is bare; the top of a bare one is the repository."""
     try:
         if git(source, "rev-parse", "--is-bare-repository") == "true":
@@ -74,7 +73,7 @@ def _top(source: Path) -> tuple[Path, bool]:
         return Path(git(source, "rev-parse", "--show-toplevel")), False
     except TestbedError as error:
         raise ConfigError(
-            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_last_lines(error)})"
+            f"{source} is in no git tree: name one of the sources of {of.name} by --source ({_last_lines(error)})"
         ) from error
 
 
@@ -85,15 +84,16 @@ def shallow_commits(tree: Path) -> frozenset[str]:
 
 
 def build(
-    revision: Revision, workshops: Path, destination: Path, *, dpdk: bool
+    revision: Revision, of: DatapathVersions, workshops: Path, destination: Path, *, dpdk: bool
 ) -> tuple[Path, tuple[tuple[str, str], ...]]:
     """Compile a revision and install it; the caller holds the lock.
 
     Args:
         revision: of the user's tree.
+        of: knows how to build it.
         workshops: where trees and build directories are kept.
         destination: an empty directory; gets the prefix.
-        dpdk: build against this machine's libdpdk.
+        dpdk: build with DPDK.
 
     Returns:
         The prefix, and the options of the build by name.
@@ -102,28 +102,27 @@ def build(
         ConfigError: a compiler or a library is missing; says what to install.
         TestbedError: it does not build, with the end of what the program said.
     """
-    _check_tools(TOOLS)
-    compiler = "ccache cc" if find("ccache") else "cc"
-    with_dpdk = ["--with-dpdk=shared"] if dpdk else []
-    options = [f"--prefix={_PREFIX}", *with_dpdk, f"CC={compiler}", "CFLAGS=-O2 -g"]
+    options = of.options(dpdk=dpdk)
+    _check_tools(("git", *of.tools), of)
     key = hashlib.sha256("\0".join([str(revision.tree), *options]).encode()).hexdigest()[:16]
     workshop = workshops / key
     _check_out(revision, workshop / "tree")
-    _configure(workshop, options)
-    jobs = str(len(os.sched_getaffinity(0)))
-    make = ["make", "-C", str(workshop / "build")]
-    _run_step([*make, "--silent", "-j", jobs], "make", _MAKE_DEADLINE_S)
-    _run_step([*make, "install", f"DESTDIR={destination}"], "make install", _MAKE_DEADLINE_S)
+    run_step = partial(_run_step, of)
+    if not (workshop / "configured").is_file():
+        shutil.rmtree(workshop / "build", ignore_errors=True)
+        (workshop / "build").mkdir()
+        of.configure(run_step, workshop / "tree", workshop / "build", options)
+        (workshop / "configured").write_text("\n".join(options) + "\n", encoding="utf-8")
     prefix = destination / "prefix"
-    (destination / _PREFIX.lstrip("/")).rename(prefix)
+    of.make(run_step, workshop / "build", prefix)
     compiled_by = run(["cc", "--version"]).partition("\n")[0]
     return prefix, (("configure", " ".join(options)), ("compiler", compiled_by))
 
 
-def _check_tools(names: Sequence[str]) -> None:
+def _check_tools(names: Sequence[str], of: DatapathVersions) -> None:
     missing = [name for name in names if find(name) is None]
     if missing:
-        raise ConfigError(f"building Open vSwitch needs {', '.join(missing)}: {install_hint(*missing)}")
+        raise ConfigError(f"building {of.name} needs {', '.join(missing)}: {install_hint(*missing)}")
 
 
 def _check_out(revision: Revision, tree: Path) -> None:
@@ -148,30 +147,18 @@ def _check_out(revision: Revision, tree: Path) -> None:
         ) from error
 
 
-def _configure(workshop: Path, options: Sequence[str]) -> None:
-    done = workshop / "configured"
-    if done.is_file():
-        return
-    tree, build_directory = workshop / "tree", workshop / "build"
-    shutil.rmtree(build_directory, ignore_errors=True)
-    build_directory.mkdir()
-    _run_step(["env", "-C", str(tree), "./boot.sh"], "boot.sh", _BOOT_DEADLINE_S)
-    configure = ["env", "-C", str(build_directory), str(tree / "configure"), *options]
-    _run_step(configure, "configure", _CONFIGURE_DEADLINE_S)
-    done.write_text("\n".join(options) + "\n", encoding="utf-8")
-
-
-def _run_step(argv: Sequence[str], what: str, deadline_s: float) -> None:
+def _run_step(of: DatapathVersions, what: str, argv: Sequence[str], deadline_s: float) -> None:
     try:
         done = completed(argv, deadline_s)
     except subprocess.TimeoutExpired as error:
-        raise TestbedError(f"{what} of Open vSwitch did not end within {deadline_s:g} s") from error
+        raise TestbedError(f"{what} of {of.name} did not end within {deadline_s:g} s") from error
     if done.returncode != 0:
-        # Checks of Open vSwitch's make, such as that each file of git is in EXTRA_DIST, speak on standard output.
-        said = [done.stdout, done.stderr] if what == "make" else [done.stderr]
+        # Meson and ninja speak on standard output; so do checks of Open vSwitch's make, such as that each file of git
+        # is in EXTRA_DIST.
+        said = [done.stdout, done.stderr] if what in _SPEAK_ON_STDOUT else [done.stderr]
         lines = [line for text in said for line in text.strip().splitlines()[-_QUOTED_LINES:]]
         reason = "\n".join(lines) or describe_exit(done.returncode)
-        raise TestbedError(f"{what} of Open vSwitch failed; it says: {reason}")
+        raise TestbedError(f"{what} of {of.name} failed; it says: {reason}")
 
 
 def _last_lines(error: TestbedError) -> str:

@@ -1,10 +1,9 @@
-"""``nfvperf ovs``: versions of OVS from a prefix, a Debian release or a revision of git."""
+"""``nfvperf ovs``: versions of a datapath from a prefix, a Debian release or a revision of git."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from fnmatch import filter as filter_names
@@ -13,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive, unpack_root
-from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.programs import find
-from pytest_nfvperf.cli.command import Command, path_like
+from pytest_nfvperf.backends.foreign_datapaths import OWN_VERSIONS, versions_of
+from pytest_nfvperf.cli.command import Command, add_datapath_option, path_like
 from pytest_nfvperf.features.versions.git_build import build, find_revision, git
-from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
+from pytest_nfvperf.features.versions.registry import Registry, checksum
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, can_name, checked_name
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, CachedVersion, can_name, checked_name, versioned_as
+from pytest_nfvperf.ports.datapath import DatapathVersions
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"
 _DOOMED = ".going-"  # prefix of a directory that is being removed
-
-PACKAGES = (
-    *("openvswitch-switch-dpdk", "openvswitch-switch", "openvswitch-common"),
-    *("librte-meta-bus", "librte-meta-mempool", "librte-meta-net"),
-)
-"""DPDK's bus, mempool and port drivers are plugins: without them OVS starts, and no frame passes."""
-_RECORDED = ("openvswitch-switch-dpdk", "librte-meta-net")
-"""Packages whose versions identify the build."""
-_SONAME = re.compile(r"lib.+\.so\.\d+")
 
 Build = tuple[tuple[str, str], ...]
 """How a version was made, by name: package versions, options of configure."""
@@ -49,6 +40,7 @@ def add_version(
     mirror: str | None = None,
     source: Path = Path(),
     dpdk: bool = True,
+    datapath: str = OVS,
 ) -> tuple[CachedVersion, bool]:
     """Add a version to the registry, unless it is there; returns it, and True if it is new.
 
@@ -59,22 +51,23 @@ def add_version(
         mirror: of Debian; None: that of this machine's apt.
         source: the git tree.
         dpdk: build with DPDK.
+        datapath: what it is a version of, as ``Dut.kind`` calls it; OVS for Open vSwitch.
 
     Raises:
-        ConfigError: no such release, revision or directory, no Open vSwitch there, or the name belongs to another.
+        ConfigError: no such release, revision or directory, not this datapath there, or the name belongs to another.
         TestbedError: it cannot be fetched, unpacked or built.
     """
     make: Callable[[Path], tuple[Path, Build]] | None = None
-    prefix = Path(what).resolve()
+    prefix, of = Path(what).resolve(), known_versions(datapath)
     if what.startswith(DEBIAN):
         name, origin = name or what, what
-        make = partial(_unpack_release, what.removeprefix(DEBIAN), mirror)
+        make = partial(_unpack_release, of, what.removeprefix(DEBIAN), mirror)
     elif what.startswith(GIT):
-        revision = find_revision(source, what.removeprefix(GIT))
+        revision = find_revision(source, what.removeprefix(GIT), of)
         # HEAD~1 and branches with a slash cannot be names: the commit is one.
         default = what if can_name(what) else f"{GIT}{revision.commit[:12]}"
         name, origin = name or default, f"{GIT}{revision.commit}"
-        make = partial(build, revision, workshops_of(registry), dpdk=dpdk)
+        make = partial(build, revision, of, workshops_of(registry), dpdk=dpdk)
     elif prefix.is_dir():
         name, origin = name or prefix.name, _PREFIX
     else:
@@ -83,52 +76,64 @@ def add_version(
         )
     if registry.has(checked_name(name)):
         cached = registry.find(name)
-        if cached.origin == origin and (make is not None or prefix == Path(cached.place)):
+        same = (cached.origin, cached.datapath) == (origin, of.kind)
+        if same and (make is not None or prefix == Path(cached.place)):
             return cached, False
         raise ConfigError(
-            f"{name!r} is the name of another version, {cached.origin} in {cached.place}: give this one "
+            f"{name!r} is the name of another version, {_origin(cached)} in {cached.place}: give this one "
             "another by --name, or remove that one by `nfvperf ovs remove`"
         )
     with registry.making(name) as new:
         directory, options = (prefix, ()) if make is None else make(new)
         location = prefix if make is None else registry.directory_of(name) / directory.name
-        version = _version_in(directory, name, origin, location, options)
+        version = _version_in(directory, of, name, origin, location, options)
         registry.keep(new, version)
     return version, True
 
 
-def _version_in(directory: Path, name: str, origin: str, location: Path, options: Build) -> CachedVersion:
-    """Describe what a directory has; ``location``: where it will be. ConfigError if it has no Open vSwitch."""
-    binaries = locate(str(directory))
+def _version_in(
+    directory: Path, of: DatapathVersions, name: str, origin: str, location: Path, options: Build
+) -> CachedVersion:
+    """Describe what a directory has; ``location``: where it will be. ConfigError if the datapath is not there."""
+    found = of.look_at(str(directory))
     return CachedVersion(
         name=name,
         origin=origin,
         place=str(location),
-        version=binaries.version,
-        dpdk_version=binaries.dpdk_version,
-        checksum=checksum(files_of(binaries), Path(binaries.prefix or "/")),
+        version=found.version,
+        dpdk_version=found.dpdk_version,
+        checksum=checksum(found.files, found.base),
         added=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         build=options,
+        datapath=of.kind,
     )
 
 
-def _unpack_release(release: str, mirror: str | None, destination: Path) -> tuple[Path, Build]:
+def known_versions(datapath: str) -> DatapathVersions:
+    """How to get versions of a kind of datapath; ConfigError where it has none. Asks plugins for others' kinds."""
+    versioned = versioned_as(datapath)
+    if versioned in OWN_VERSIONS:
+        return OWN_VERSIONS[versioned]
+    from pytest_nfvperf.plugin.session_factory import datapath_makers  # noqa: PLC0415 - only others' need pytest
+
+    return versions_of(versioned, datapath_makers())
+
+
+def _unpack_release(of: DatapathVersions, release: str, mirror: str | None, destination: Path) -> tuple[Path, Build]:
     """Make a root of a Debian release's packages and their dependencies. No maintainer script runs.
 
     Returns the root, and the packages' versions.
     """
+    if not of.packages:
+        raise ConfigError(f"{of.name} is in no package of Debian: name a prefix or root of it")
     archive = Archive(mirror) if mirror else debian_archive()
     scratch, root = destination / "apt", destination / "root"
     scratch.mkdir()
-    packages = PrivateApt(release, archive, scratch).download("Open vSwitch", *PACKAGES)
+    packages = PrivateApt(release, archive, scratch).download(of.name, *of.packages)
     versions = unpack_root(packages, root)
-    # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.
-    for library in root.glob("usr/lib/openvswitch-*/lib*.so.*"):
-        soname = _SONAME.match(library.name)
-        if soname is not None and soname[0] != library.name and not (library.parent / soname[0]).is_symlink():
-            (library.parent / soname[0]).symlink_to(library.name)
+    of.complete_root(root)
     shutil.rmtree(scratch)
-    return root, tuple((name, versions[name]) for name in _RECORDED if name in versions)
+    return root, tuple((name, versions[name]) for name in of.recorded if name in versions)
 
 
 def workshops_of(registry: Registry) -> Path:
@@ -182,7 +187,7 @@ def _orphaned(workshops: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _add_parser(commands: Commands) -> None:
-    text = "versions of Open vSwitch to test: Debian releases, prefixes, builds"
+    text = "versions of Open vSwitch, or of another datapath, to test: Debian releases, prefixes, builds"
     ovs = commands.add_parser("ovs", help=text, description=text)
     own = ovs.add_subparsers(required=True, metavar="COMMAND")
     adding = own.add_parser("add", help="keep a version; the second time it changes nothing")
@@ -191,14 +196,15 @@ def _add_parser(commands: Commands) -> None:
     adding.add_argument("--mirror", metavar="URI", help="Debian's archive (default: that of this machine's apt)")
     adding.add_argument("--source", type=path_like, default=Path(), metavar="DIR", help="git tree (default: this one)")
     adding.add_argument("--without-dpdk", action="store_true", help="build a revision without DPDK")
+    add_datapath_option(adding)
     adding.set_defaults(command=_add)
-    own.add_parser("list", help="what is kept: name, version, origin, checksum").set_defaults(command=_list)
+    own.add_parser("list", help="what is kept: name, datapath, version, origin, checksum").set_defaults(command=_list)
     removing = own.add_parser("remove", help="forget a version, and remove its files where nfvperf made them")
     removing.add_argument("names", metavar="NAME", nargs="+", help="or a pattern: 'git:*' for every revision")
     removing.set_defaults(command=_remove)
 
 
-OVS = Command(_add_parser)
+OVS_COMMAND = Command(_add_parser)
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -210,6 +216,7 @@ def _add(arguments: argparse.Namespace) -> int:
         mirror=arguments.mirror,
         source=arguments.source,
         dpdk=not arguments.without_dpdk,
+        datapath=arguments.datapath,
     )
     print(f"{'added' if is_new else 'there already:'} {_described(version)}")
     if arguments.what.startswith(GIT):
@@ -236,9 +243,14 @@ def _remove(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _origin(version: CachedVersion) -> str:
+    return version.origin if version.datapath == OVS else f"{version.datapath} {version.origin}"
+
+
 def _described(version: CachedVersion) -> str:
-    dpdk = f"DPDK {version.dpdk_version}" if version.dpdk_version else "without DPDK"
+    dpdk = f", DPDK {version.dpdk_version}" if version.dpdk_version else ", without DPDK"
+    what = f"OVS {version.version}{dpdk}" if version.datapath == OVS else f"{version.datapath} {version.version}"
     return (
-        f"{version.name}: OVS {version.version}, {dpdk}, from {version.origin}, in {version.place}, "
+        f"{version.name}: {what}, from {version.origin}, in {version.place}, "
         f"sha256 {version.checksum[:12]}, added {version.added}"
     )

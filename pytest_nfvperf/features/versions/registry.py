@@ -1,4 +1,4 @@
-"""The versions of OVS that this machine keeps, and how a name is resolved to one of them."""
+"""The versions of datapaths that this machine keeps, and how a name is resolved to one of them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,24 @@ from pathlib import Path
 from typing import IO
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.backends.foreign_datapaths import OWN_VERSIONS
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
 from pytest_nfvperf.model.testbed.ovs_settings import (
     INSTALLED,
+    OVS,
     CachedVersion,
     NamedOvs,
     checked_name,
     parse_version_options,
+    versioned_as,
+    versioned_name,
 )
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 VERSION_FILE = "version.json"
 _PARTIAL, _DOOMED = ".partial-", ".going-"  # prefixes of directories that are being made, and removed
-_LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
-
-
-def files_of(binaries: OvsBinaries) -> list[Path]:
-    """The files of an installation: all of a root; of a prefix, which may be /usr, only those of OVS."""
-    if binaries.root is not None:
-        return [Path(directory) / name for directory, _, names in os.walk(binaries.root) for name in names]
-    programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
-    prefix = Path(binaries.prefix or "/usr")
-    return [*programs, *(path for name in _LIBRARIES for path in prefix.glob(f"lib*/{name}*.so*"))]
 
 
 def checksum(files: Iterable[Path], base: Path) -> str:
@@ -83,7 +76,7 @@ class Registry:
             return _read(self.directory_of(name) / VERSION_FILE)
         cached = ", ".join(version.name for version in self.all()) or "none"
         raise ConfigError(
-            f"no version of Open vSwitch is kept as {name!r} (kept: {cached}): `nfvperf ovs list` shows them, "
+            f"no version is kept as {name!r} (kept: {cached}): `nfvperf ovs list` shows them, "
             f"`nfvperf ovs add` adds one"
         )
 
@@ -200,9 +193,10 @@ def _read(path: Path) -> CachedVersion:
 
 
 def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
-    """Resolve a testbed's own version of OVS, the named ones, and those that a run compares.
+    """Resolve a testbed's own version, the named ones, and those that a run compares.
 
-    ``options``: ``--nfv-ovs`` of the command line; these override the testbed file.
+    ``options``: ``--nfv-ovs`` of the command line; these override the testbed file. A version of another datapath than
+    the testbed's makes that the testbed's own.
 
     Raises:
         ConfigError: options contradict each other, or name neither a kept version nor a path; or as of ``with_sides``.
@@ -218,7 +212,7 @@ def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side]
         this = resolve_version(NamedOvs(prefix, prefix), registry)
         if this.checksum and prefix not in by_name:
             versions.append(this)  # its origin and build go into the evidence
-        resolved = replace(ovs, prefix=this.prefix, versions=tuple(versions))
+        resolved = replace(_of(ovs, this.datapath), prefix=this.prefix, versions=tuple(versions))
     return resolved if sides is None else with_sides(resolved, sides)
 
 
@@ -226,7 +220,8 @@ def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
     """Add a version for each side of a comparison, with the side's name, to a testbed's OVS with resolved versions.
 
     Raises:
-        ConfigError: a side's version does not exist, or the testbed uses the system's OVS, which cannot be exchanged.
+        ConfigError: a side's version does not exist, sides are of several datapaths, or the testbed uses the system's
+            OVS, which cannot be exchanged.
     """
     if ovs.instance == "system":
         raise ConfigError(
@@ -239,8 +234,22 @@ def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
     for side in sides:
         version = by_name.get(side.where) or resolve_version(NamedOvs(side.name, side.where), registry)
         of_sides.append(replace(version, name=side.name, settings=side.settings))
+    of = {version.datapath: version.name for version in reversed(of_sides) if version.datapath}
+    if len(of) > 1:
+        said = " and ".join(f"{name!r} is one of {versioned_name(datapath)}" for datapath, name in of.items())
+        raise ConfigError(f"versions of one datapath can be compared: {said}")
+    set_keys = next((side for side in sides if side.settings), None)
+    if set_keys is not None and of and OVS not in of:
+        raise ConfigError(f"{set_keys.name!r} is no Open vSwitch, and has no other_config: leave --set out")
     others = [version for name, version in by_name.items() if name not in {side.name for side in sides}]
-    return replace(ovs, versions=(*of_sides, *others))
+    return replace(_of(ovs, *of), versions=(*of_sides, *others))
+
+
+def _of(ovs: OvsSpec, datapath: str = "") -> OvsSpec:
+    """The testbed's DUT as what a version is of; without a prefix where that is another datapath."""
+    if datapath in {"", versioned_as(ovs.datapath)}:
+        return ovs
+    return replace(ovs, datapath="dpdk" if datapath == OVS else datapath, prefix=None)
 
 
 def resolve_version(version: NamedOvs, registry: Registry) -> NamedOvs:
@@ -250,5 +259,17 @@ def resolve_version(version: NamedOvs, registry: Registry) -> NamedOvs:
         return NamedOvs(version.name, where, None, INSTALLED)
     if "/" not in where and not Path(where).is_dir():
         cached = registry.find(where)
-        return NamedOvs(version.name, where, cached.place, cached.origin, cached.checksum, cached.build)
-    return NamedOvs(version.name, where, str(Path(where).absolute()), "prefix")
+        facts = (cached.origin, cached.checksum, cached.build)
+        return NamedOvs(version.name, where, cached.place, *facts, datapath=cached.datapath)
+    prefix = str(Path(where).absolute())
+    return NamedOvs(version.name, where, prefix, "prefix", datapath=_datapath_in(prefix))
+
+
+def _datapath_in(prefix: str) -> str:
+    """What a prefix or root is a version of; empty where it is of nothing that is known, or of several."""
+    found = []
+    for datapath, versions in OWN_VERSIONS.items():
+        with suppress(NfvperfError):
+            versions.look_at(prefix)
+            found.append(datapath)
+    return found[0] if len(found) == 1 else ""

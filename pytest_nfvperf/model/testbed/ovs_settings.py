@@ -201,11 +201,24 @@ def append_dpdk_arguments(ours: str, users: str) -> str:
     return f"{ours} {users}".strip()
 
 
-# A version of Open vSwitch that can be the DUT: where it is, and where it comes from.
+# A version that can be the DUT: of Open vSwitch or of another datapath, where it is, and where it comes from.
 
 
 INSTALLED = "installed"
 """As a place of a version: the distribution's package on this machine."""
+
+OVS = "ovs"
+_OVS_DATAPATHS = ("dpdk", "netdev", "system")
+
+
+def versioned_as(kind: str) -> str:
+    """Of what a kind of datapath has versions: OVS for all of Open vSwitch's datapaths, else the kind itself."""
+    return OVS if kind in _OVS_DATAPATHS else kind
+
+
+def versioned_name(versioned: str) -> str:
+    """What messages call what versions are of: "Open vSwitch", "testpmd"."""
+    return "Open vSwitch" if versioned == OVS else versioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +229,12 @@ class CachedVersion:
         name: by which options, testbed files and tests call it.
         origin: "debian:bookworm", "git:<commit>" or "prefix".
         place: its root or prefix on this machine.
-        version: of OVS.
+        version: of the datapath.
         dpdk_version: None where it was built without DPDK.
         checksum: SHA-256 of its files, as they were when it was added.
         added: date and time, ISO 8601, UTC.
         build: how it was made, by name: package versions, options of configure.
+        datapath: what it is a version of (``versioned_as``).
     """
 
     name: str
@@ -231,6 +245,7 @@ class CachedVersion:
     checksum: str
     added: str
     build: tuple[tuple[str, str], ...] = ()
+    datapath: str = OVS
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +258,7 @@ class NamedOvs:
         prefix: the path that this is; None for the distribution's package, and before it was looked up.
         origin, checksum, build: as of a CachedVersion; empty where nothing is known.
         settings: keys of Open_vSwitch other_config that it has beside the testbed's.
+        datapath: what it is a version of; empty for the installed one, and where nobody looked: of any.
     """
 
     name: str
@@ -252,6 +268,7 @@ class NamedOvs:
     checksum: str = ""
     build: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    datapath: str = ""
 
 
 def can_name(name: str) -> bool:
@@ -262,7 +279,7 @@ def checked_name(name: str) -> str:
     """The name, if it can be one; else ConfigError, with what a name consists of."""
     if not can_name(name):
         raise ConfigError(
-            f"{name!r} cannot name a version of Open vSwitch: write letters, digits and . _ : + -, beginning with a "
+            f"{name!r} cannot name a version: write letters, digits and . _ : + -, beginning with a "
             f"letter or digit, 64 at most, and not {INSTALLED!r}, which is the distribution's package"
         )
     return name

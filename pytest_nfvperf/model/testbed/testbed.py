@@ -41,7 +41,13 @@ from pytest_nfvperf.model.fields import (
     file_key,
     words,
 )
-from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, NamedOvs, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import (
+    OVS_DEFAULT,
+    NamedOvs,
+    Tuning,
+    versioned_as,
+    versioned_name,
+)
 from pytest_nfvperf.model.topology.links import NODE_NAME
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -305,7 +311,8 @@ class Dut:
     ``userspace_tso``: segmentation offload in OVS's userspace datapath (``userspace-tso-enable``,
     ovs-vswitchd.conf.db(5)), which OVS reads at its start only.
     ``tuning``: stronger than the testbed's.
-    ``version``: the name of an OVS of the testbed (``--nfv-ovs NAME=WHERE``, ``ovs:`` in its file); None for its own.
+    ``version``: the name of a version of the testbed (``--nfv-ovs NAME=WHERE``, ``ovs:`` in its file), of what
+    ``kind`` is; None for its own.
     ``nodes``: names of its nodes, each an OVS of its own; the topology says them, and whoever deploys it need not.
     ``forwarding``: of kind "testpmd", what it does to frames: "io", "mac", "macswap", "5tswap" or "rxonly".
     """
@@ -454,17 +461,24 @@ def describe_nodes(testbed: Testbed) -> list[str]:
 # The OVS that a test's Dut names.
 
 
+def dut_kind(ovs: OvsSpec, dut: Dut) -> str:
+    """The kind of datapath that a DUT is: what the test names, else the testbed's own."""
+    return dut.kind or ovs.datapath
+
+
 def with_nodes(dut: Dut, topology: Topology) -> Dut:
     return replace(dut, nodes=tuple(node.name for node in topology.nodes))
 
 
 def ovs_for_dut(ovs: OvsSpec, dut: Dut) -> OvsSpec:
-    """How to get the OVS that a test's Dut names; the testbed's own where it names none.
+    """How to get the OVS, or other datapath, that a test's Dut names; the testbed's own where it names none.
 
-    UnavailableError if the testbed has no version of this name, with what to do; or if it uses the system's OVS.
+    UnavailableError, with what to do, if the testbed has no version of this name, the version is of something else, or
+    the testbed uses the system's OVS.
     """
+    versioned = versioned_as(dut_kind(ovs, dut))
     if dut.version is None:
-        return ovs
+        return ovs if versioned == versioned_as(ovs.datapath) else replace(ovs, prefix=None)
     if ovs.instance == "system":
         raise UnavailableError(
             f"the testbed's OVS is the system's, which has one version, not {dut.version!r}: write 'instance: private'"
@@ -473,8 +487,13 @@ def ovs_for_dut(ovs: OvsSpec, dut: Dut) -> OvsSpec:
     if named_ovs is None:
         names = ", ".join(version.name for version in ovs.versions) or "none"
         raise UnavailableError(
-            f"no version of Open vSwitch is called {dut.version!r} (named: {names}): give --nfv-ovs "
+            f"no version is called {dut.version!r} (named: {names}): give --nfv-ovs "
             f"{dut.version}=WHERE, or 'ovs: {{{dut.version}: WHERE}}' in the testbed file"
+        )
+    if named_ovs.datapath not in {"", versioned}:
+        raise UnavailableError(
+            f"{dut.version!r} is a version of {versioned_name(named_ovs.datapath)}, and the DUT is "
+            f"{dut_kind(ovs, dut)!r}: name a version of {versioned_name(versioned)}, or another kind of Dut"
         )
     return replace(ovs, prefix=named_ovs.prefix, other_config=(*ovs.other_config, *named_ovs.settings))
 
