@@ -163,6 +163,9 @@ class LocalBackend(Backend):
             return missing
         if dut.nodes:
             return lacks_nodes(self.testbed, dut)
+        return self._lacks_datapath(dut)
+
+    def _lacks_datapath(self, dut: Dut) -> str | None:
         try:
             ovs_for_dut(self.testbed.ovs, dut)
         except UnavailableError as error:

@@ -240,16 +240,8 @@ class TestpmdDatapath(Datapath):
         options = forwarding_options(self._mode, len(ports), queues, mtu, rings=rings)
         options += [f"--nb-cores={len(cpus.pmd)}", "--record-core-cycles", "--disable-link-check"]
         # What testpmd prints by itself would be in an answer of its console.
-        return [
-            "stdbuf",
-            "-oL",
-            *self._binary.command(self._journal.directory),
-            *eal,
-            "-v",
-            "--",
-            *options,
-            "--mask-event=all",
-        ]
+        program = self._binary.command(self._journal.directory)
+        return ["stdbuf", "-oL", *program, *eal, "-v", "--", *options, "--mask-event=all"]
 
     def collectors(self) -> tuple[Collector, ...]:
         """The sources "testpmd", and "pmd-sched" of the newest topology's process."""
@@ -299,7 +291,10 @@ class BuiltTestpmd(BuiltTopology):
     def __init__(
         self, topology: Topology, process: ManagedProcess, ports: Sequence[DevicePort], mode: str, directory: Path
     ) -> None:
-        """Waits until the process has its devices. ``ports``: each pair one after the other. ``directory``: goes, too."""
+        """Waits until the process has its devices.
+
+        ``ports``: each pair one after the other. ``directory``: of their sockets.
+        """
         self.topology = topology
         self.come_back = _COME_BACK.get(mode, "as sent")
         self.process = process
