@@ -14,10 +14,10 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_ENGINE
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM
+from pytest_nfvperf.adapters.testpmd.console import PROGRAM
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import ON_DPDK, Dut, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -127,7 +127,7 @@ def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> 
     if name is None:
         return None
     owners = {port.owner: port for port in topology.ports if port.role is PortRole.FORWARDER}
-    vhost_user = (dut.kind or testbed.ovs.datapath) == "dpdk"
+    vhost_user = (dut.kind or testbed.ovs.datapath) in ON_DPDK
     # VNFs that the generator itself would forward for.
     loops = [owner for owner, port in owners.items() if _kind(testbed, port, len(owners), vhost_user) is VnfKind.LOOP]
     if loops and engine == VIRTUAL_ENGINE:

@@ -44,6 +44,8 @@ from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
+from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, lacks_testpmd
+from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
@@ -65,7 +67,15 @@ from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
 from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
-from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed, describe_nodes, dut_kind, ovs_for_dut
+from pytest_nfvperf.model.testbed.testbed import (
+    TESTPMD,
+    Dut,
+    DutPort,
+    Testbed,
+    describe_nodes,
+    dut_kind,
+    ovs_for_dut,
+)
 from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
@@ -150,13 +160,19 @@ class LocalBackend(Backend):
             return missing
         if dut.nodes:
             return lacks_nodes(self.testbed, dut)
+        return self._lacks_datapath(dut)
+
+    def _lacks_datapath(self, dut: Dut) -> str | None:
         try:
             ovs_for_dut(self.testbed.ovs, dut)
         except UnavailableError as error:
             return str(error)
         if is_foreign(dut):
             return lacks_foreign(self.datapaths, dut)
-        return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else lacks(self.testbed, dut)
+        if dut.kind == LINUX_BRIDGE:
+            return BridgeDatapath.lacks(dut)
+        is_testpmd = dut_kind(self.testbed.ovs, dut) == TESTPMD
+        return lacks_testpmd(self.testbed, dut) if is_testpmd else lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
@@ -195,6 +211,9 @@ class LocalBackend(Backend):
         ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
         if ovs.instance == "system":
             return f"the system's Open vSwitch in {find_system(ovs.run_dir).directory}, datapath {ovs.datapath}"
+        if ovs.datapath == TESTPMD:
+            version = locate_testpmd(ovs.prefix).version
+            return f"testpmd of DPDK {version}, forwarding {ovs.forwarding}, on CPU {cpu_list(pmd)}"
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
         return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {cpu_list(pmd)}"
@@ -353,6 +372,8 @@ class LocalParts(RigParts):
                 hosts=self._backend.remote_nodes,
                 counted=self.process.counted,
             )
+        if dut_kind(self._testbed.ovs, dut) == TESTPMD:
+            return TestpmdDatapath(self._testbed, journal, dut, name=f"{TESTPMD}{self._name}")
         maker = self._backend.datapaths.get(dut.kind or "")
         if maker is not None:
             prefix = ovs_for_dut(self._testbed.ovs, dut).prefix

@@ -34,6 +34,7 @@ from pytest_nfvperf.model.fields import (
 )
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, NamedOvs, why_setting_refused
 from pytest_nfvperf.model.testbed.testbed import (
+    ON_DPDK,
     CableSpec,
     CpuPlan,
     DutBond,
@@ -347,7 +348,7 @@ def _devices_of_ports(testbed: TestbedFile) -> Iterator[Problem]:
             yield path, f"{what} is of kind {kind!r} but names no {kind}: write '{kind}: ...'"
         if kind == "vhost-user" and (port.pci or port.interface):
             yield path, f"{what} is of kind 'vhost-user' but names a device {(port.pci or port.interface)!r}"
-        if kind == "pci" and datapath != "dpdk":
+        if kind == "pci" and datapath not in ON_DPDK:
             yield path, f"{what} is a PCI device, but dut.ovs.datapath is {datapath!r}: write 'datapath: dpdk'"
 
 
@@ -359,7 +360,7 @@ def _drivers(testbed: TestbedFile) -> Iterator[Problem]:
             yield path, f"{what} is a representor of no NIC: write 'pci: ...', the address of the physical function"
         if port.driver is not None and port.kind != "interface":
             yield path, f"{what} has a driver, which only a kernel interface has: leave 'driver' out"
-        if port.driver in {"af_packet", "af_xdp"} and datapath != "dpdk":
+        if port.driver in {"af_packet", "af_xdp"} and datapath not in ON_DPDK:
             problem = (
                 f"{what} is read by DPDK's {port.driver}, but dut.ovs.datapath is {datapath!r}: "
                 "write 'datapath: dpdk', or 'driver: kernel'"
@@ -517,7 +518,7 @@ def _ineffective_rings(testbed: TestbedFile) -> Iterator[str]:
         what = f"port {port.name!r} ({port.interface})"
         if port.kind != "interface":
             continue
-        if port.rxq > 1 and (port.driver == "kernel" or testbed.dut.ovs.datapath != "dpdk"):
+        if port.rxq > 1 and (port.driver == "kernel" or testbed.dut.ovs.datapath not in ON_DPDK):
             yield f"{what} has rxq {port.rxq}, but OVS reads it from the kernel, by one queue: leave 'rxq' out"
         for key in ("rx_descriptors", "tx_descriptors"):
             if getattr(port, key) is not None:

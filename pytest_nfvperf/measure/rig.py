@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 from pytest_nfvperf.measure.clocks import Stopwatch, SystemClock
@@ -27,7 +28,7 @@ from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
-from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, DropReasons, Sampler
 from pytest_nfvperf.ports.generator import (
     MOST_ADDRESSES,
     Ceilings,
@@ -90,8 +91,12 @@ class RigParts(ABC):
         result: TrialResult,  # noqa: ARG002
         before: Sequence[CounterSnapshot],  # noqa: ARG002
         after: Sequence[CounterSnapshot],  # noqa: ARG002
+        others: Mapping[str, DropReasons] = MappingProxyType({}),  # noqa: ARG002
     ) -> Ledger | None:
-        """Where the frames of a trial went, by the counters around it; None if the datapath has no counters."""
+        """Where the frames of a trial went, by the counters around it; None if the datapath has no counters.
+
+        ``others``: by their sources, which counters of a datapath name drops.
+        """
         return None
 
     def make_streams(self) -> StreamEngine:
@@ -345,7 +350,7 @@ class LiveTopology:
 
     def learn(self, traffic: AnyTraffic) -> None:
         generator = self.deployment.generator
-        if generator is not None:
+        if generator is not None and self.deployment.built.come_back != "never":
             with self.stopwatch.of(Span.WARM_UP):
                 generator.learn(traffic, learning_directions(self.topology))
 
@@ -651,7 +656,11 @@ class Rig:
         return TrialRunner(
             generator,
             deployment.collectors,
-            make_ledger=partial(self.parts.ledger, topology),
+            make_ledger=partial(
+                self.parts.ledger,
+                topology,
+                others={one.source: one.drops for one in deployment.collectors if one.drops is not None},
+            ),
             check_alive=deployment.check_alive,
             context=replace(
                 self.context, placement=self._placement, dut=self._datapath, deployed_on=(topology, live.dut)
@@ -660,6 +669,7 @@ class Rig:
             pmd_cpus=self.parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,
             alone=_only_generator_sends(topology),
+            come_back=deployment.built.come_back,
         )
 
 

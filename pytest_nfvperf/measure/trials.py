@@ -52,7 +52,7 @@ from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import TrialSpec, VnfCounts
+from pytest_nfvperf.model.traffic.trial import ComeBack, DirectionCounts, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.datapath import Collector, Datapath
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.machine import Clock, Progress, Sink, StoredValue
@@ -162,7 +162,8 @@ def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, o
     """
     busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
     packets = changes.get("pmd.packets_received")
-    dut_ns, generator_ns = changes.get("vswitchd.cpu_ns"), changes.get("generator.cpu_ns")
+    dut_ns = next((changes[name] for name in ("vswitchd.cpu_ns", "testpmd.cpu_ns") if name in changes), None)
+    generator_ns = changes.get("generator.cpu_ns")
     total_fps = result.received_fps * len(result.counts) if result.received_fps is not None else None
     return Cost(
         trial_id="",
@@ -412,6 +413,25 @@ def _reasons_of_dut(
     return (*links, *testbed_reasons(result, {change.name: change.delta for change in unknown}, fell))
 
 
+def _received_by_dut(result: TrialResult, changes: Mapping[str, int]) -> TrialResult:
+    """Count as received what the DUT's ports did, which keeps it; no latency, nor anything else of the frames."""
+
+    def counted(of: DirectionCounts) -> DirectionCounts:
+        received = min(changes.get(f"{of.direction.tx}.rx_packets", 0), of.sent)
+        received_bytes = of.sent_bytes * received // of.sent if of.sent else 0
+        known = replace(of, received=received, received_bytes=received_bytes, latency=None, latency_raw=None)
+        return replace(known, duplicated=None, out_of_order=None, corrupted=None, arrivals=None, elsewhere=None)
+
+    windows = result.windows and replace(
+        result.windows,
+        threads=tuple(
+            replace(thread, received=thread.sent, missing=(0,) * len(thread.missing))
+            for thread in result.windows.threads
+        ),
+    )
+    return replace(result, counts=tuple(map(counted, result.counts)), windows=windows, classes=())
+
+
 @dataclass(eq=False)
 class TrialRunner:
     """Runs trials on one live topology: counters around each, validity first, evidence of all.
@@ -424,6 +444,7 @@ class TrialRunner:
         pmd_cpus: number of CPUs of poll-mode threads, for Mpps per core; 0 if unknown.
         vnf_counts: of VNFs that are processes.
         alone: only the generator sends frames into the datapath: there are no VNFs.
+        come_back: how the DUT returns frames.
     """
 
     generator: Generator
@@ -436,6 +457,7 @@ class TrialRunner:
     pmd_cpus: int = 0
     vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple
     alone: bool = False
+    come_back: ComeBack = "as sent"
 
     def __post_init__(self) -> None:
         self.recorder = self.context.recorder
@@ -487,6 +509,7 @@ class TrialRunner:
         wait for the host. ``anywhere``: the load is sustained wherever the CPUs are, so do not wait for the near band,
         and ignore moves. OutOfTimeError if the run ends before the trial would.
         """
+        spec = replace(spec, come_back=self.come_back)
         self.context.time_limit.check(spec.duration_s)
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
@@ -506,6 +529,8 @@ class TrialRunner:
         after = [collector.snapshot() for collector in self.collectors]
         changes, vnfs = counter_deltas(before, after), counts_between(vnfs_before, self.vnf_counts())
         result = replace(result, vnfs=(*result.vnfs, *vnfs))
+        if self.come_back == "never":
+            result = _received_by_dut(result, {change.name: change.delta for change in changes})
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
         against = _reasons_of_dut(result, changes, self.collectors, began_ns)

@@ -228,6 +228,8 @@ Representor = Annotated[ConfigText, AfterValidator(_representor)]
 Ipv4 = Annotated[Text, AfterValidator(_ipv4)]
 Prefix = Annotated[Text, AfterValidator(_prefix)]
 Datapath = Annotated[str, words("dpdk", "netdev", "system")]
+FORWARDING = ("io", "mac", "macswap", "5tswap", "rxonly")
+"""testpmd's modes of forwarding (its guide, "Runtime Functions")."""
 
 _AS_MAPPING = PlainSerializer(lambda pairs: dict(pairs) or ())
 OtherConfig = Annotated[tuple[tuple[str, str], ...], _mapping(dict[Text, ConfigText]), _AS_MAPPING]

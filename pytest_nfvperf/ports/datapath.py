@@ -24,6 +24,7 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.ovs_settings import versioned_name
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import ComeBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,34 @@ class LinkOutage:
         return InvalidReason(Reason.LINK_DOWN, f"{whose} port {name} {when}, {until}")
 
 
+@dataclass(frozen=True, slots=True)
+class DropReasons:
+    """Names of counters that say why frames were dropped, each with its meaning.
+
+    The drop ledger also knows ``<port>.rx_packets``, ``tx_packets``, ``rx_dropped``, ``tx_dropped``, ``rx_errors`` and
+    ``tx_errors``.
+
+    Attributes:
+        rx: ``<port>.NAME``: frames that the datapath did not get from a port, part of ``<port>.rx_dropped``.
+        tx: ``<port>.NAME``: frames that it could not put on a port, part of ``<port>.tx_dropped``.
+        datapath: ``NAME``: frames that it dropped between its ports.
+    """
+
+    rx: Mapping[str, str] = field(default_factory=dict)
+    tx: Mapping[str, str] = field(default_factory=dict)
+    datapath: Mapping[str, str] = field(default_factory=dict)
+
+
 class Collector(ABC):
-    """One source of counters. ``source``: what its snapshots are called."""
+    """One source of counters.
+
+    Attributes:
+        source: what its snapshots are called.
+        drops: of a source that counts frames at ports: which of its counters name drops; None for other sources.
+    """
 
     source: str
+    drops: DropReasons | None = None
 
     @abstractmethod
     def snapshot(self) -> CounterSnapshot:
@@ -110,9 +135,10 @@ class Sampler(Protocol):
 
 
 class BuiltTopology(ABC):
-    """A deployed topology. It owns its teardown."""
+    """A deployed topology. It owns its teardown. ``come_back``: how it returns frames to the generator."""
 
     topology: Topology
+    come_back: ComeBack = "as sent"
 
     @abstractmethod
     def attachments(self) -> Mapping[str, str | None]:

@@ -263,6 +263,16 @@ def _needed(program: FrameProgram, frames: int) -> FrameProgram:
     )
 
 
+def _with_swapped_ends(program: FrameProgram) -> FrameProgram:
+    """The addresses and ports of the outer IP header may change: a sum over them, as of a checksum, does not."""
+    ip = program.compared_from
+    ends: set[tuple[int, int]] = set()
+    for template in program.templates:
+        version, words = divmod(template[ip], 16)
+        ends |= {(ip + 12, 8), (ip + 4 * words, 4)} if version == 4 else {(ip + 8, 32), (ip + 40, 4)}
+    return replace(program, changeable=tuple(sorted({*program.changeable, *ends})))
+
+
 def _unsigned(value: int) -> int | str:
     """JSON as the engine reads it has signed numbers of 64 bits; larger ones go as text."""
     return value if value < 1 << 63 else str(value)
@@ -276,11 +286,13 @@ def streams(
     frames: int,
     *,
     learning: bool = False,
+    swapped: bool = False,
 ) -> list[dict[str, Any]]:
     """What each class sends in each direction, as the engine's ``trial`` command takes it.
 
-    Each direction sends this many frames/s and frames; ``learning``: each class does, in all directions. ConfigError
-    for frames of one receiver in several directions of one sender.
+    Each direction sends this many frames/s and frames; ``learning``: each class does, in all directions. ``swapped``:
+    frames come back with both ends' addresses and ports swapped. ConfigError for frames of one receiver in several
+    directions of one sender.
     """
     made: list[dict[str, Any]] = []
     for stream in streams_of(sent, directions, load_fps, frames, learning=learning):
@@ -295,6 +307,7 @@ def streams(
             "queue_depth": ports[direction.tx].queue_depth,
         }
         program = program_of(stream.sent.traffic, direction, ports, reverse=stream.reverse)
+        program = _with_swapped_ends(program) if swapped else program
         made.append(common | program_stream(_needed(program, stream.frames)))
     for request in made:
         if isinstance(request["rx"], list) and not all(int(template[:2], 16) & 1 for template in request["templates"]):
@@ -309,7 +322,9 @@ def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[s
     """The arguments of the engine's ``trial`` command. ConfigError for a load that makes no frame."""
     frames = frames_of(spec)
     request = {
-        "streams": streams(spec.traffic, spec.directions, ports, spec.load_fps, frames),
+        "streams": streams(
+            spec.traffic, spec.directions, ports, spec.load_fps, frames, swapped=spec.come_back == "swapped"
+        ),
         "residual_ns": round(spec.residual_s * 1e9),
         "latency": spec.latency,
     }

@@ -29,7 +29,7 @@ from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.ovs_settings import OVS, NamedOvs, versioned_as
-from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, DutPort, Testbed
 from pytest_nfvperf.ports.generator import SENDING
 
 _SYS = Path("/sys")
@@ -132,7 +132,8 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
 def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
     versions = {version.name: _version_facts(version) for version in testbed.ovs.versions}
     if versioned_as(testbed.ovs.datapath) != OVS:
-        return {"datapath": testbed.ovs.datapath, "prefix": testbed.ovs.prefix, "ovs_versions": versions}
+        facts = {"datapath": testbed.ovs.datapath, "prefix": testbed.ovs.prefix, "ovs_versions": versions}
+        return facts | ({"forwarding": testbed.ovs.forwarding} if testbed.ovs.datapath == TESTPMD else {})
     try:
         binaries = locate(testbed.ovs.prefix, dpdk=testbed.ovs.datapath == "dpdk")
     except NfvperfError:  # not installed, or not ours to find: absent

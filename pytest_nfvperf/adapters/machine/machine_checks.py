@@ -61,6 +61,7 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
 from pytest_nfvperf.model.testbed.cpu_neighbours import advice as cpus_to_write
 from pytest_nfvperf.model.testbed.lab_cables import is_lab, is_pci, ports_here
 from pytest_nfvperf.model.testbed.testbed import (
+    ON_DPDK,
     TESTBED_DUT,
     Dut,
     DutPort,
@@ -129,7 +130,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
     wants_dpdk = (
         testbed is not None
         and not testbed.discovered
-        and ((testbed.ovs.instance, testbed.ovs.datapath) == ("private", "dpdk"))
+        and (testbed.ovs.instance == "private" and testbed.ovs.datapath in ON_DPDK)
     )
     wants_generator = testbed is None or testbed.generator.engine == "embedded"
     wants_kernel = testbed is not None and testbed.ovs.datapath == "system"

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, lacks, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, UplinkEnd, Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import NodeOvs, OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
-from pytest_nfvperf.adapters.ovs.sampler import PmdSchedCollector
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.features import Point
@@ -214,7 +214,7 @@ class NodesSched(Collector):
         ``turns_run_ns``: of nodes that share CPUs, run time of the process that shortens their turns, by CPU, in ns
         (``ShortTurns``). Their threads are not watched.
         """
-        self.source = PmdSchedCollector.source
+        self.source = PollingThreads.source
         self._nodes = dict(nodes)
         self._here = frozenset(here)
         self._turns_run_ns = turns_run_ns
@@ -365,7 +365,7 @@ class NodesDatapath(Datapath):
         sched: dict[str, Collector] = {}
         for node, datapath in self._nodes.items():
             for collector in datapath.collectors():
-                if collector.source == PmdSchedCollector.source:
+                if collector.source == PollingThreads.source:
                     sched[node] = collector
                 else:
                     own.append(NodeCollector(node, collector, self._ports))

@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import pci_address
+from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode, BuiltOvsTopology
@@ -19,7 +20,7 @@ from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, 
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, Uplinks
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, RunningOvs, Vswitchd
-from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.sampler import OvsSampler
 from pytest_nfvperf.adapters.ovs.system_ovs import SystemOvs, find_system, installation_facts
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
@@ -158,11 +159,11 @@ class OvsDatapath(NodeOvs):
             lambda: [built.link_watch for built in self._live_topologies() if built.link_watch is not None],
         )
         kernel = KernelCollector(self.instance.home.path, self._live_topologies)
-        return (self.collector, PmdSchedCollector(self.instance.pid), losses, kernel)
+        return (self.collector, PollingThreads(self.instance.pid), losses, kernel)
 
     def samplers(self) -> tuple[Sampler, ...]:
         # OVS answers both on its main thread, not on a PMD's.
-        threads = PmdSchedCollector(self.instance.pid)
+        threads = PollingThreads(self.instance.pid)
         return (OvsSampler(self.instance, self.collector), threads)
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from pytest_nfvperf.adapters.ovs.counters import (
     DROP_COUNTERS,
@@ -18,6 +19,7 @@ from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.measure.ledger import (
     MISDIRECTED,
     TESTER_DROPS,
+    CounterDelta,
     CounterSnapshot,
     FramePath,
     Hop,
@@ -38,14 +40,30 @@ from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_entered, 
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, VnfCounts, sum_of_classes
+from pytest_nfvperf.ports.datapath import DropReasons
 
-Deltas = Mapping[str, int]
-"""By how much counters rose in a trial, by name: see ``OvsCollector`` and ``KernelCollector``."""
+_OWN_SOURCES = {
+    "ovs": DropReasons(dict.fromkeys(RX_REASONS, ""), dict.fromkeys(TX_REASONS, "")),
+    "linux-bridge": DropReasons(),
+}
+"""Snapshots that count frames at every port of the DUT, beside those of other datapaths. OVS's own drops between ports
+are read by ``_drop_pool``."""
 
-_PORT_SOURCES = ("ovs", "linux-bridge")
-"""Snapshots that count frames at every port of the DUT."""
 
-_SOURCES = (*_PORT_SOURCES, "kernel")
+class Deltas(dict[str, int]):
+    """By how much counters rose in a trial, by name: see ``OvsCollector`` and ``KernelCollector``.
+
+    Attributes:
+        rx, tx, datapath: names of reasons, with their meanings: see ``DropReasons``.
+    """
+
+    def __init__(self, changes: Iterable[CounterDelta], drops: Collection[DropReasons]) -> None:
+        super().__init__({change.name: change.delta for change in changes if not change.went_back})
+        self.rx, self.tx, self.datapath = (
+            {name: meaning for each in drops for name, meaning in getattr(each, side).items()}
+            for side in ("rx", "tx", "datapath")
+        )
+
 
 _BATCH = 32
 """NETDEV_MAX_BURST: frames that OVS sends at once."""
@@ -67,6 +85,7 @@ def flat_ledger(
     after: CounterSnapshot,
     topology: Topology,
     known: Sequence[LedgerLine] = (),
+    drops: Collection[DropReasons] = tuple(_OWN_SOURCES.values()),
 ) -> Ledger:
     """Losses by port and reason without a path, for topologies where directions share ports.
 
@@ -77,18 +96,19 @@ def flat_ledger(
         after: the snapshot after it; the settled one if frames were lost.
         topology: its ports come in its order.
         known: lines from elsewhere, such as frames that the generator counted as refused by the ring at p0.
+        drops: names of the reasons in the snapshots.
 
     Returns:
         offered - received = sum of lines + unexplained. The unexplained may be negative: more drops counted than
         frames lost, because of foreign or learning frames. A counter that fell gives no line.
     """
     changes = deltas(before, after)
-    moved = {change.name: change.delta for change in changes if change.delta > 0}
+    moved = Deltas((change for change in changes if change.delta > 0), drops)
     lines = list(known)
     for port in topology.ports:
         losses_by_side = (
-            ("rx", _losses_by_reason(port.name, "rx_dropped", RX_REASONS, moved)),
-            ("tx", _losses_by_reason(port.name, "tx_dropped", TX_REASONS, moved)),
+            ("rx", _losses_by_reason(port.name, "rx_dropped", moved.rx, moved)),
+            ("tx", _losses_by_reason(port.name, "tx_dropped", moved.tx, moved)),
             ("rx", _named(port.name, ("rx_errors",), moved)),
             ("tx", _named(port.name, ("tx_errors",), moved)),
         )
@@ -100,7 +120,7 @@ def flat_ledger(
         unread = arrived - moved.get("main.packets_received", arrived)
         lines += [LedgerLine("datapath", "rx_socket_full", unread)] if unread > 0 else []
     for name, frames in sorted(moved.items()):
-        if name.startswith(DROP_PREFIXES):
+        if name.startswith(DROP_PREFIXES) or name in moved.datapath:
             lines.append(LedgerLine("datapath", name.removeprefix("coverage."), frames))
     missing = offered - received - sum(line.frames for line in lines)
     failed = min(_failed_upcalls(moved), missing)
@@ -194,7 +214,7 @@ def _peer_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
 def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
     left, unread = frames_entered(port, moved), moved.get(f"{port}.socket_drops")
     if unread is None:
-        losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
+        losses = _losses_by_reason(port, "rx_dropped", moved.rx, moved)
         losses += _named(port, ("rx_errors",), moved)
         yield PathStage(f"{port} rx", HopKind.PORT, left, tuple(losses))
         return
@@ -206,7 +226,7 @@ def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
 
 def _tx(port: str, moved: Deltas) -> tuple[Loss, ...]:
     return (
-        *_losses_by_reason(port, "tx_dropped", TX_REASONS, moved),
+        *_losses_by_reason(port, "tx_dropped", moved.tx, moved),
         *_named(port, ("qdisc_drops", "tx_errors"), moved),
     )
 
@@ -259,9 +279,9 @@ def _stray_ports(topology: Topology, routes: Sequence[Sequence[RouteHop]], moved
             yield Hop(f"{port.name} tx", HopKind.PORT, offered, sent, losses)
 
 
-def _losses_by_reason(port: str, total: str, reasons: Sequence[str], moved: Deltas) -> list[Loss]:
+def _losses_by_reason(port: str, total: str, reasons: Mapping[str, str], moved: Deltas) -> list[Loss]:
     """The port's losses by reason, and the rest of its total without one."""
-    losses = _named(port, reasons, moved)
+    losses = [replace(loss, detail=reasons[loss.reason]) for loss in _named(port, tuple(reasons), moved)]
     left = moved.get(f"{port}.{total}", 0) - sum(loss.frames for loss in losses)
     return [*losses, Loss(total, left)] if left > 0 else losses
 
@@ -271,21 +291,26 @@ def _named(port: str, names: Sequence[str], moved: Deltas) -> list[Loss]:
 
 
 def trial_ledger(
-    topology: Topology, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
+    topology: Topology,
+    result: TrialResult,
+    before: Sequence[CounterSnapshot],
+    after: Sequence[CounterSnapshot],
+    others: Mapping[str, DropReasons] = MappingProxyType({}),
 ) -> Ledger:
     """Name hop and reason for the frames that a trial lost, from the counters along the topology's paths.
 
     ``before``, ``after``: snapshots of the sources "ovs" and "kernel", or with nodes "node1.ovs" and so on; after the
-    trial the settled ones if frames were lost in the datapath.
+    trial the settled ones if frames were lost in the datapath. ``others``: further sources that count frames at ports.
     """
+    sources = {**_OWN_SOURCES, **others}
     later = {snapshot.source: snapshot for snapshot in after}
     changes = [
         change
         for early in before
-        if kind_of(early.source) in _SOURCES and early.source in later
+        if kind_of(early.source) in {*sources, "kernel"} and early.source in later
         for change in deltas(early, later[early.source])
     ]
-    moved = {change.name: change.delta for change in changes if not change.went_back}
+    moved = Deltas((change for change in changes if not change.went_back), sources.values())
     shown = tuple(change for change in changes if change.delta)
     routes = [route(topology, count.direction) for count in result.counts]
     known = [passes for passes in routes if passes is not None]
@@ -303,19 +328,21 @@ def trial_ledger(
             for nic in result.nics
             if (lost := max(0, nic.lost_on_receive) + max(0, nic.tx_errors or 0))
         ]
-        early, late = (as_one(snapshots, _PORT_SOURCES) for snapshots in (before, after))
-        flat = flat_ledger(result.offered, result.received, early, late, topology, refused)
+        early, late = (as_one(snapshots, sources) for snapshots in (before, after))
+        flat = flat_ledger(result.offered, result.received, early, late, topology, refused, sources.values())
         return replace(flat, deltas=shown, counted=_errors(moved))
     paths, notes = list[FramePath](), list[str]()
     for count, passes in zip(result.counts, known, strict=True):
         stages, note = _each_frame_once(list(_stages(count, passes, moved, topology, result)), count)
+        if result.spec.come_back == "never":
+            stages = stages[: 1 + next(at for at, stage in enumerate(stages) if stage.kind is HopKind.PORT)]
         paths.append(frame_path(str(count.direction), count.offered, stages))
         notes += [note] if note else []
     explained: Sequence[FramePath] = paths
     nodes = [node.name for node in topology.nodes]
     # "" is the one DUT of a topology without nodes
     for node, own in ({name: of_node(moved, name, nodes) for name in nodes} or {"": moved}).items():
-        pool, details = _drop_pool(own), _details(own)
+        pool, details = _drop_pool(own, moved.datapath), moved.datapath | _details(own)
         if not node:
             pool[MISDIRECTED] = sum(count.misdirected or 0 for count in result.counts)
             came_to = sum_of_classes(result.counts).elsewhere or ()
@@ -355,13 +382,14 @@ def _errors(moved: Deltas) -> tuple[Loss, ...]:
     return tuple(Loss(name, frames, ERRORS[name]) for name, frames in errors.items() if frames > 0)
 
 
-def _drop_pool(moved: Deltas) -> dict[str, int]:
+def _drop_pool(moved: Mapping[str, int], others: Collection[str]) -> dict[str, int]:
     """The datapath's total drops by reason.
 
     Drops that OVS counts twice appear once: failed upcalls, meters' drops (by the meter at once, by coverage later),
-    and flows' drops (by coverage and by the flow).
+    and flows' drops (by coverage and by the flow). ``others``: counters of a datapath that is no OVS.
     """
     pool = {name: frames for name in DROP_COUNTERS if (frames := moved.get(f"coverage.{name}", 0)) > 0}
+    pool |= {name: frames for name in others if (frames := moved.get(name, 0)) > 0}
     for reason, kind in _COUNTED_ELSEWHERE.items():
         elsewhere = sum(_of_kind(moved, kind).values())
         if elsewhere > pool.get(reason, 0):
@@ -370,7 +398,7 @@ def _drop_pool(moved: Deltas) -> dict[str, int]:
     return {**pool, "upcalls_failed": failed} if failed > 0 else pool
 
 
-def _failed_upcalls(moved: Deltas) -> int:
+def _failed_upcalls(moved: Mapping[str, int]) -> int:
     """Failed upcalls that coverage has not counted yet: a PMD counts them at once, coverage a second later.
 
     It is the weakest of all reasons, because such a frame may not be lost: without room for a flow OVS counts a failure
@@ -396,11 +424,11 @@ def _with_batches(path: FramePath) -> FramePath:
     return FramePath(path.direction, tuple(hops))
 
 
-def _of_kind(moved: Deltas, kind: str) -> dict[str, int]:
+def _of_kind(moved: Mapping[str, int], kind: str) -> dict[str, int]:
     return {name: frames for name, frames in moved.items() if name.startswith(f"{kind}.") and frames > 0}
 
 
-def _details(moved: Deltas) -> dict[str, str]:
+def _details(moved: Mapping[str, int]) -> dict[str, str]:
     details = {}
     for reason, kind in _COUNTED_ELSEWHERE.items():
         names = [name.split(".", 2)[1:] for name in _of_kind(moved, kind)]
@@ -409,7 +437,7 @@ def _details(moved: Deltas) -> dict[str, str]:
     return details
 
 
-def _notes(result: TrialResult, moved: Deltas, left: Mapping[str, int]) -> Iterator[str]:
+def _notes(result: TrialResult, moved: Mapping[str, int], left: Mapping[str, int]) -> Iterator[str]:
     for reason, frames in left.items():
         if reason not in {"upcalls_failed", MISDIRECTED}:
             yield f"{reason} counted {frames:,} more than any hop lacks: frames that are not of this trial"

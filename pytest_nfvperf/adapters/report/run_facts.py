@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, worker_of
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import RunData
-from pytest_nfvperf.model.testbed.testbed import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
 
 _OF_OVS = ("dpdk", "netdev", "system")
 
@@ -64,6 +64,8 @@ def _difference_text(first: tuple[str, DatapathInfo], text: str, name: str, info
 
 def versions_text(info: DatapathInfo) -> str:
     """Such as "OVS 3.1.0 with DPDK 22.11.4"."""
+    if info.kind == TESTPMD:
+        return f"testpmd of DPDK {info.version}"
     of_ovs = all(kind in _OF_OVS for kind in info.kind.split("+"))  # nodes may have several
     text = f"OVS {info.version}" if of_ovs else info.version
     return text + (f" with DPDK {info.dpdk_version}" if info.dpdk_version else "")

@@ -208,6 +208,7 @@ def deployed_title(deployed: TopologyData) -> str:
     dut, title = deployed.dut, f"{deployed.topology.name} · {deployed.datapath} datapath"
     title += f" · {dut.version}: {versions_text(deployed.info)}" if dut.version and deployed.info else ""
     title += " · userspace TSO" if dut.userspace_tso else ""
+    title += f" · forwarding {dut.forwarding}" if dut.forwarding else ""
     return title + (f" · {dut.tuning}" if dut.tuning != OVS_DEFAULT else "")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, read_schedstat, spawn, tail
+from pytest_nfvperf.adapters.testpmd.console import PROGRAM, PROMPT, Console, version_in
 from pytest_nfvperf.adapters.vnf.guest_kernel import (
     QEMU,
     Kernel,
@@ -27,7 +28,7 @@ from pytest_nfvperf.adapters.vnf.guest_kernel import (
     nul_separated,
     prepare_kernel,
 )
-from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, PROMPT, Console, forward_counts, forwarding_options, version_in
+from pytest_nfvperf.adapters.vnf.testpmd import forward_counts, vnf_options
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.traffic.trial import VnfCounts
@@ -98,7 +99,7 @@ def devices(spec: VnfSpec) -> list[str]:
 def command_of_testpmd(spec: VnfSpec) -> list[str]:
     allowed = [word for device in devices(spec) for word in ("-a", device)]
     eal = ["--lcores", "0@0,1@1", "--in-memory", "--no-telemetry", "-v", *allowed]
-    return [PROGRAM, *eal, "--", *forwarding_options(spec)]
+    return [PROGRAM, *eal, "--", *vnf_options(spec)]
 
 
 class HungGuestError(TestbedError):

@@ -78,11 +78,11 @@ class Tuning:
 
     def __str__(self) -> str:
         """``emc_insert_inv_prob=0 smc=on``; ``default`` where nothing is set."""
-        return " ".join(f"{name}={_shown(value)}" for name, value in self._set()) or "default"
+        return " ".join(f"{name}={_shown(value)}" for name, value in self.given()) or "default"
 
     def over(self, below: Tuning) -> Tuning:
         """These settings, and those of ``below`` where this one sets nothing."""
-        merged = replace(below, **dict(self._set()))
+        merged = replace(below, **dict(self.given()))
         return replace(merged, other_config=tuple({**dict(below.other_config), **dict(self.other_config)}.items()))
 
     def config(self, version: tuple[int, ...]) -> dict[str, str]:
@@ -91,7 +91,7 @@ class Tuning:
         if unknown is not None:
             raise ArgumentError(unknown)
         config = {}
-        for name, value in self._set():
+        for name, value in self.given():
             if name in KEYS:
                 key = _OLD_SLEEP[0] if name == _SLEEP and version[:2] < _OLD_SLEEP[2] else KEYS[name][0]
                 config[key] = str(value).lower() if isinstance(value, bool) else str(value)
@@ -102,7 +102,7 @@ class Tuning:
 
         OVS itself accepts any key silently, and ignores those that it does not know.
         """
-        for name, _ in self._set():
+        for name, _ in self.given():
             key, since = KEYS.get(name, ("", (0, 0)))
             if version[:2] < (_OLD_SLEEP[1] if name == _SLEEP else since):
                 shown, first = (".".join(map(str, each[:2])) for each in (version, since))
@@ -113,7 +113,8 @@ class Tuning:
                 )
         return None
 
-    def _set(self) -> Iterator[tuple[str, Any]]:
+    def given(self) -> Iterator[tuple[str, Any]]:
+        """Each setting that is not OVS's own."""
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and value != ():

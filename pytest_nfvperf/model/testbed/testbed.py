@@ -12,6 +12,7 @@ from pytest_nfvperf.model.arguments import checked, expanded
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.fields import (
+    FORWARDING,
     UNWRITTEN,
     Announced,
     BitRate,
@@ -53,6 +54,11 @@ def _no_streams(engine: Any) -> Any:
         )
     return engine
 
+
+TESTPMD = "testpmd"
+"""The kind of datapath that is DPDK's own program."""
+ON_DPDK = frozenset({"dpdk", TESTPMD})
+"""Datapaths whose ports are DPDK's: vhost-user, or a lab's NICs."""
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_NAME}$")]
 
@@ -96,7 +102,12 @@ class OvsSpec:
             "/opt/ovs-3.3.4",
         ),
     ] = None
-    datapath: Annotated[Datapath, file_key("netdev: userspace without DPDK; system: kernel")] = "dpdk"
+    datapath: Annotated[
+        str,
+        words("dpdk", "netdev", "system", "testpmd"),
+        file_key("netdev: userspace without DPDK; system: kernel; testpmd: DPDK's program in place of OVS"),
+    ] = "dpdk"
+    forwarding: Annotated[str, words(*FORWARDING), file_key("of datapath testpmd: what it does to frames")] = "io"
     other_config: Annotated[OtherConfig, file_key("Open_vSwitch other_config, added to ours")] = ()
     run_dir: Annotated[
         LocalPath | None,
@@ -290,13 +301,14 @@ class CableSpec:
 class Dut:
     """Which datapath a topology is built on, where a suite compares several.
 
-    ``kind``: "dpdk", "netdev", "system", "linux-bridge"; None for the testbed's own.
+    ``kind``: "dpdk", "netdev", "system", "linux-bridge", "testpmd"; None for the testbed's own.
     ``userspace_tso``: segmentation offload in OVS's userspace datapath (``userspace-tso-enable``,
     ovs-vswitchd.conf.db(5)), which OVS reads at its start only.
     ``tuning``: stronger than the testbed's.
     ``version``: the name of a version of the testbed (``--nfv-ovs NAME=WHERE``, ``ovs:`` in its file), of what
     ``kind`` is; None for its own.
     ``nodes``: names of its nodes, each an OVS of its own; the topology says them, and whoever deploys it need not.
+    ``forwarding``: of kind "testpmd", what it does to frames: "io", "mac", "macswap", "5tswap" or "rxonly".
     """
 
     kind: str | None = None
@@ -304,6 +316,7 @@ class Dut:
     tuning: Tuning = OVS_DEFAULT
     version: str | None = None
     nodes: tuple[str, ...] = ()
+    forwarding: Annotated[str, words(*FORWARDING)] | None = None
 
 
 TESTBED_DUT = Dut()

@@ -7,7 +7,7 @@ from dataclasses import fields
 from textwrap import wrap
 
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
-from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.testbed.testbed import ON_DPDK, Testbed
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.ports import (
@@ -122,7 +122,7 @@ Kinds = Mapping[str, str]
 def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str, str]:
     """What each port is on this datapath: as the topology says, or what the testbed has for it."""
     cabled = topology_cables(testbed, topology)
-    own = "vhost-user" if datapath == "dpdk" else "veth"
+    own = "vhost-user" if datapath in ON_DPDK else "veth"
     return {
         port.name: str(port.kind) if port.kind is not PortKind.TESTBED else ("physical" if port.name in cabled else own)
         for port in topology.ports

@@ -15,9 +15,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
+
+ComeBack = Literal["as sent", "swapped", "never"]
+"""How a DUT returns frames: as a router may; with both ends' addresses and ports swapped; or not at all."""
 
 SCHEDULED = "from the scheduled send time"
 _LATENCY_ORIGINS = {"trex": "from the actual send time (TRex knows no other)"}
@@ -51,6 +55,7 @@ class TrialSpec:
         give_up_loss: loss ratio of its goal. If a larger share of all frames is refused, the engine may end the trial
             early, after a second or more; None: it must not. Engines that do not count refusals run on.
         window_s: length of the windows that have counts of their own; None: no windows. Some engines have none.
+        come_back: how the DUT returns the frames. If never, those that it counts are the ones received.
     """
 
     traffic: AnyTraffic
@@ -63,6 +68,7 @@ class TrialSpec:
     saturating: bool = False
     give_up_loss: float | None = None
     window_s: float | None = None
+    come_back: ComeBack = "as sent"
 
     def __post_init__(self) -> None:
         if self.load_fps < 1:

@@ -1,0 +1,420 @@
+"""DPDK's testpmd as the DUT: what a NIC, or a vhost-user port, does without a switch.
+
+One process for each topology joins its ports in pairs. Its forwarding threads poll on the CPUs that OVS's poll-mode
+threads would have; its console is on the housekeeping CPUs.
+
+    port of the topology    device of testpmd                       the far end
+    vhost-user              ``net_vhost,iface=SOCKET,client=1``     ``net_virtio_user,path=SOCKET,server=1``
+    of a lab, pci           the NIC                                 the generator's own, by a cable
+    of a lab, interface     ``net_af_packet`` or ``net_af_xdp``     the same
+
+Options and commands: testpmd's guide ("Running the Application", "Testpmd Runtime Functions"). Devices: DPDK's NIC
+guide.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
+from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
+from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of
+from pytest_nfvperf.adapters.process.journal import Journal, read_stat
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
+from pytest_nfvperf.adapters.testpmd.console import (
+    ANSWER_DEADLINE_S,
+    PROGRAM,
+    PROMPT,
+    READY_DEADLINE_S,
+    Console,
+    forwarding_options,
+    parse_core_cycles,
+    parse_forward_stats,
+    port_summary,
+)
+from pytest_nfvperf.adapters.testpmd.installation import locate
+from pytest_nfvperf.model.display import cpu_list, listed
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, topology_cables
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathInfo, Dut, DutPort, Testbed, ovs_for_dut
+from pytest_nfvperf.model.topology.ports import Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import ComeBack
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, DropReasons, Sampler, SamplerReading
+from pytest_nfvperf.ports.generator import VIRTIO_RING
+
+_NICE = -20
+"""As vswitchd's."""
+_MEMORY_MIB = 256
+_COME_BACK: Mapping[str, ComeBack] = {"5tswap": "swapped", "rxonly": "never"}
+_SETTINGS = {"rxq", "rx_descriptors", "tx_descriptors"}
+"""Fields of a Tuning that testpmd has, too."""
+
+
+def lacks_testpmd(testbed: Testbed, dut: Dut) -> str | None:
+    """What this machine lacks for it, and what to do; None if nothing is missing."""
+    if dut.userspace_tso:
+        return "userspace TSO is a setting of OVS's userspace datapath, and testpmd has none: leave it out"
+    if others := sorted({name for name, _ in dut.tuning.over(testbed.ovs.tuning).given()} - _SETTINGS):
+        return f"{listed(others)}: of Open vSwitch; of a tuning testpmd takes {listed(sorted(_SETTINGS))}"
+    try:
+        locate(ovs_for_dut(testbed.ovs, dut).prefix)
+    except NfvperfError as error:
+        return str(error)
+    pages = read_hugepages()
+    if not pages.taken_by(_MEMORY_MIB):
+        return (
+            f"{pages.free_mib} MiB of free hugepages{pages.in_pages}, testpmd needs {_MEMORY_MIB} and the generator as "
+            f"much: {pages.advice(*ENOUGH_MIB)}"
+        )
+    return None
+
+
+# What testpmd can build: its ports in pairs.
+
+
+def joined_ports(topology: Topology) -> list[tuple[str, str]]:
+    """The pairs of ports that flows join, or the two ports of a bridge that learns, in the topology's order.
+
+    ConfigError names what testpmd cannot do of the topology, and what can.
+    """
+    problem = _impossible_part(topology)
+    joined: dict[str, str] = {}
+    for bridge in topology.bridges:
+        crossed = [(one.in_port, one.out_port) for one in topology.crossings if one.bridge == bridge]
+        ports = topology.bridge_ports(bridge)
+        for one, other in crossed or [(ports[0], other) for other in ports[1:]]:
+            if joined.setdefault(one, other) != other or joined.setdefault(other, one) != one:
+                problem = problem or f"of {one!r}, {other!r} and {joined[one]!r} on {bridge!r} it can join two"
+    alone = next((port.name for port in topology.ports if port.name not in joined), None)
+    if alone is not None:
+        problem = problem or f"port {alone!r} is joined to none"
+    if problem is not None:
+        raise ConfigError(
+            f"topology {topology.name!r} cannot be built of testpmd, which joins ports in pairs: {problem}; take an "
+            "OVS datapath"
+        )
+    names = [port.name for port in topology.ports]
+    return [(one, joined[one]) for one in names if names.index(one) < names.index(joined[one])]
+
+
+def _impossible_part(topology: Topology) -> str | None:
+    parts = (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules)
+    if parts:
+        return f"it has {parts[0]}"
+    for port in topology.ports:
+        if port.role is PortRole.MONITOR:
+            return f"port {port.name!r} is a monitor"
+        if port.kind not in {PortKind.TESTBED, PortKind.VHOST_USER}:
+            return f"port {port.name!r} is {port.kind}"
+        if port.vlan is not None:
+            return f"port {port.name!r} has VLANs"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePort:
+    """A port of the topology on a device of testpmd.
+
+    Attributes:
+        device: its name there.
+        devargs: those of a virtual device, "iface=...,client=1"; None for a NIC.
+        far_end: DPDK's devargs of the other end; None by a cable.
+        rings: descriptors to receive and to send; None: testpmd's default.
+    """
+
+    port: Port
+    device: str
+    devargs: str | None
+    far_end: str | None
+    rings: tuple[int | None, int | None] = (None, None)
+
+
+def vhost_port(port: Port, number: int, directory: Path) -> DevicePort:
+    """The far end listens, and testpmd connects, as OVS does."""
+    socket, queues = directory / f"{port.name}.sock", f",queues={port.queues}"
+    far_end = f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues if port.queues > 1 else ''}"
+    return DevicePort(port, f"net_vhost{number}", f"iface={socket},client=1{queues}", far_end)
+
+
+def cabled_port(port: Port, end: CabledEnd) -> DevicePort:
+    """A NIC of a lab, or an interface that a driver of DPDK reads; ConfigError for what only a switch has."""
+    member, *others = end.members
+    what = "a bond" if others else "a representor" if member.representor is not None else ""
+    driver = driver_of(member, "dpdk")
+    if what or driver == "kernel":
+        what = what or "read by the kernel"
+        raise ConfigError(
+            f"port {end.name!r} is {what}, and testpmd takes NICs, and interfaces by DPDK", key="dut.ports"
+        )
+    given = devargs(replace(member, rxq=max(member.rxq, port.queues)), driver, member.mtu or port.mtu)
+    device, _, more = given.partition(",")
+    rings = member.rx_descriptors, member.tx_descriptors
+    return DevicePort(port, device, None if driver == "pci" else more, end.device, rings)
+
+
+class TestpmdDatapath(Datapath):
+    """testpmd as a ports.Datapath: a process for each topology."""
+
+    __test__ = False
+
+    def __init__(self, testbed: Testbed, journal: Journal, dut: Dut = TESTBED_DUT, *, name: str = TESTPMD) -> None:
+        """Starts nothing yet; TestbedError where the machine lacks something. ``name``: two of one run need two."""
+        missing = lacks_testpmd(testbed, dut)
+        if missing is not None:
+            raise TestbedError(f"the datapath {TESTPMD!r} is not possible here: {missing}")
+        spec = ovs_for_dut(testbed.ovs, dut)
+        self._binary = locate(spec.prefix)
+        self._tuning = dut.tuning.over(spec.tuning)
+        self._mode = dut.forwarding or spec.forwarding
+        self._testbed, self._journal, self._name = testbed, journal, name
+        self._numbers = count(1)
+        self._borrowed = BorrowedInterfaces(journal)
+        self._home: LiveNamespace | None = None
+        self._built: list[BuiltTestpmd] = []
+
+    def info(self) -> DatapathInfo:
+        cpus = self._testbed.cpus.pmd
+        ports = "ports are the lab's" if self._testbed.ports else f"{_MEMORY_MIB} MiB of hugepages"
+        return DatapathInfo(
+            TESTPMD,
+            self._binary.version,
+            None,
+            f"{self._binary.program}; forwarding {self._mode} on CPU {cpu_list(cpus)}, {ports}",
+            installation=str(self._binary.program),
+            cores=len(cpus),
+        )
+
+    def build(self, topology: Topology) -> BuiltTestpmd:
+        pairs = joined_ports(topology)
+        cables = topology_cables(self._testbed, topology)
+        directory = self._journal.directory / f"{self._name}{next(self._numbers)}"
+        directory.mkdir(exist_ok=True)
+        ordered = [topology.port(name) for pair in pairs for name in pair]
+        ports = [
+            cabled_port(port, cables[port.name]) if port.name in cables else vhost_port(port, number, directory)
+            for number, port in enumerate(ordered)
+        ]
+        self._borrow([cables[port.name].members[0] for port in ordered if port.name in cables])
+        process = spawn(
+            self._journal,
+            f"{PROGRAM} of the DUT",
+            self._command(directory.name, ports),
+            log=directory.with_suffix(".log"),
+            pipes=True,
+            nice=_NICE,
+            netns=None if self._home is None else self._home.name,
+        )
+        built = BuiltTestpmd(topology, process, ports, self._mode, directory)
+        self._built.append(built)
+        return built
+
+    def _borrow(self, ports: Sequence[DutPort]) -> None:
+        """Move a lab's kernel interfaces into a namespace of ours, so that the host sends nothing by them."""
+        for port in ports:
+            if port.interface is not None:
+                self._home = self._home or LiveNamespace(self._journal, self._name)
+                who, home = f"port {port.name!r}", self._home.path
+                self._borrowed.take(port.interface, who, key="dut.ports", namespace=home, mtu=port.mtu)
+
+    def _command(self, prefix: str, ports: Sequence[DevicePort]) -> list[str]:
+        cpus, tuning = self._testbed.cpus, self._tuning
+        nics = [port.device for port in ports if port.devargs is None]
+        eal = eal_arguments(cpus.pmd, cpus.housekeeping, f"nfv-{self._journal.tag}-{prefix}", _MEMORY_MIB, nics)
+        for port in ports:
+            eal += [] if port.devargs is None else ["--vdev", f"{port.device},{port.devargs}"]
+        queues, mtu = (max(getattr(port.port, name) for port in ports) for name in ("queues", "mtu"))
+        first = ports[0].rings
+        rings = (tuning.rx_descriptors or first[0], tuning.tx_descriptors or first[1])
+        options = forwarding_options(self._mode, len(ports), queues, mtu, rings=rings)
+        options += [f"--nb-cores={len(cpus.pmd)}", "--record-core-cycles", "--disable-link-check"]
+        # What testpmd prints by itself would be in an answer of its console.
+        program = self._binary.command(self._journal.directory)
+        return ["stdbuf", "-oL", *program, *eal, "-v", "--", *options, "--mask-event=all"]
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """The sources "testpmd", and "pmd-sched" of the newest topology's process."""
+        return (TestpmdCollector(self._live_topologies), *self._threads())
+
+    def samplers(self) -> tuple[Sampler, ...]:
+        return (TestpmdSampler(self._live_topologies), *self._threads())
+
+    def _threads(self) -> list[PollingThreads]:
+        return [PollingThreads(built.process.pid, PROGRAM) for built in self._live_topologies()[-1:]]
+
+    def check_alive(self) -> None:
+        for built in self._live_topologies():
+            built.process.check()
+
+    def logs(self) -> Mapping[str, str]:
+        return {built.process.log.name: built.process.log_tail() for built in self._live_topologies()}
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        return {built.process.pid: CpuRole.PMD for built in self._live_topologies()}
+
+    def freeze(self) -> bool:
+        for built in self._live_topologies():
+            built.process.freeze()
+        return True
+
+    def thaw(self) -> None:
+        for built in self._live_topologies():
+            built.process.thaw()
+
+    def close(self) -> None:
+        for built in reversed(self._live_topologies()):
+            built.close()
+        self._borrowed.close()
+        if self._home is not None:
+            self._home.close()
+            self._home = None
+
+    def _live_topologies(self) -> list[BuiltTestpmd]:
+        self._built = [built for built in self._built if not built.closed]
+        return self._built
+
+
+class BuiltTestpmd(BuiltTopology):
+    """A topology and its process. Owns its teardown."""
+
+    def __init__(
+        self, topology: Topology, process: ManagedProcess, ports: Sequence[DevicePort], mode: str, directory: Path
+    ) -> None:
+        """Waits until the process has its devices.
+
+        ``ports``: each pair one after the other. ``directory``: of their sockets.
+        """
+        self.topology = topology
+        self.come_back = _COME_BACK.get(mode, "as sent")
+        self.process = process
+        self.closed = False
+        self._ports, self._directory = ports, directory
+        self._numbers: dict[int, str] = {}
+        try:
+            self._console = Console(process, PROMPT)
+            self._console.wait_prompt("its prompt, which comes once it has its devices", READY_DEADLINE_S)
+            self._join(mode)
+        except BaseException:
+            self.close()
+            raise
+
+    def _join(self, mode: str) -> None:
+        """Join the ports in pairs and forward. DPDK numbers devices as its buses find them."""
+        numbers = {device: number for number, device, _ in port_summary(self.ask("show port summary all"))}
+        lacking = [port for port in self._ports if port.device not in numbers]
+        if lacking:
+            evidence = {self.process.log.name: self.process.log_tail()}
+            what = f"port {lacking[0].port.name!r} ({lacking[0].device})"
+            raise TestbedError(f"testpmd has no device for {what}: DPDK's drivers did not take it", evidence=evidence)
+        self._numbers = {numbers[port.device]: port.port.name for port in self._ports}
+        self.ask(f"set portlist {','.join(map(str, self._numbers))}")
+        for number, port in zip(self._numbers, self._ports, strict=True):
+            if mode == "mac":
+                self.ask(f"set eth-peer {number} {port.port.mac}")
+        self.ask("start")
+
+    def ask(self, command: str) -> str:
+        return self._console.ask(command, ANSWER_DEADLINE_S)
+
+    def attachments(self) -> Mapping[str, str | None]:
+        far_ends = {port.port.name: port.far_end for port in self._ports}
+        return {port.name: far_ends[port.name] for port in self.topology.ports}
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until every port has a link; TestbedError names those without."""
+
+        def without_link() -> list[str]:
+            self.process.check()
+            return [device for _, device, up in port_summary(self.ask("show port summary all")) if not up]
+
+        what = f"the links of topology {self.topology.name!r}"
+        wait_until(lambda: not without_link(), what, deadline_s, last_seen=lambda: f"down: {listed(without_link())}")
+
+    def configuration(self) -> str:
+        ports = "".join(f"# port {number}: {name}\n" for number, name in self._numbers.items())
+        return f"{ports}{self.ask('show config fwd')}"
+
+    def counters(self) -> dict[str, int]:
+        """Of all its ports and threads, named as the drop ledger and the costs of a trial know them."""
+        text = self.ask("show fwd stats all")
+        counters: dict[str, int] = {}
+        for number, counts in parse_forward_stats(text, "of the DUT").items():
+            totals = {"rx_packets": counts.received, "tx_packets": counts.sent}
+            dropped = dict.fromkeys(("rx_dropped", "rx_missed"), counts.rx_dropped)
+            dropped |= dict.fromkeys(("tx_dropped", "tx_full"), counts.tx_dropped)
+            counters |= {f"{self._numbers[number]}.{name}": frames for name, frames in (totals | dropped).items()}
+        if (cycles := parse_core_cycles(text)) is not None:
+            threads = len(PollingThreads(self.process.pid, PROGRAM).pollers())
+            total = time.monotonic_ns() * cycles.tsc_mhz // 1000 * threads  # they poll all the time
+            counters |= {"pmd.packets_received": cycles.frames, "pmd.cycles_busy": cycles.busy}
+            counters |= {"pmd.cycles_idle": total - cycles.busy} if threads else {}
+        try:
+            fields = read_stat(Path(f"/proc/{self.process.pid}"))
+        except OSError as error:
+            raise TestbedError(f"{self.process.name} (pid {self.process.pid}) is gone") from error
+        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
+        return counters | {"testpmd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.process.kill()
+            shutil.rmtree(self._directory, ignore_errors=True)  # sockets, which the far ends made
+
+
+class TestpmdCollector(Collector):
+    """Counters of testpmd. Source "testpmd".
+
+    ============================  ==========================================================================
+    ``<port>.rx_packets``, tx     frames of each port
+    ``<port>.rx_missed``          the NIC's receive ring was full; also as ``<port>.rx_dropped``
+    ``<port>.tx_full``            the ring at the far end was full; also as ``<port>.tx_dropped``
+    ``pmd.packets_received``      by all forwarding threads
+    ``pmd.cycles_busy``, _idle    TSC cycles on frames and on empty polls
+    ``testpmd.cpu_ns``            CPU time of all its threads, in steps of a clock tick
+    ============================  ==========================================================================
+    """
+
+    __test__ = False
+    source = TESTPMD
+    drops = DropReasons(
+        rx={"rx_missed": "the NIC's receive ring was full: testpmd did not drain it in time"},
+        tx={"tx_full": "the ring at the far end was full"},
+    )
+
+    def __init__(self, topologies: Callable[[], Sequence[BuiltTestpmd]]) -> None:
+        self._topologies = topologies
+
+    def snapshot(self) -> CounterSnapshot:
+        counters = {name: value for built in self._topologies() for name, value in built.counters().items()}
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
+
+    def forwarding_ns(self) -> int | None:
+        """Work of the forwarding threads, in ns of virtual time, in which a cycle of the TSC is 1 ns."""
+        return self.snapshot().as_dict().get("pmd.cycles_busy")
+
+
+class TestpmdSampler(Sampler):
+    """Samples the counters once a second while a trial runs. ``drops``: frames that testpmd could not send or take."""
+
+    __test__ = False
+    name = TESTPMD
+
+    def __init__(self, topologies: Callable[[], Sequence[BuiltTestpmd]]) -> None:
+        self._topologies = topologies
+
+    def read(self) -> SamplerReading:
+        counters = {name: value for built in self._topologies() for name, value in built.counters().items()}
+        dropped = sum(value for name, value in counters.items() if name.endswith("_dropped"))
+        return SamplerReading({**counters, "drops": dropped})
