@@ -14,11 +14,11 @@ from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import OvsVersions
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
-from pytest_nfvperf.adapters.testpmd import installation as testpmd
+from pytest_nfvperf.adapters.testpmd.installation import TestpmdVersions
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import OVS
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, CpuPlan, Dut
 from pytest_nfvperf.ports.datapath import Datapath, DatapathVersions
 
 T = TypeVar("T")
@@ -154,9 +154,7 @@ def running_datapath(maker: DatapathMaker) -> Iterator[Datapath]:
         journal.close()
 
 
-OWN_VERSIONS: Mapping[str, DatapathVersions] = MappingProxyType(
-    {OVS: OvsVersions(), testpmd.KIND: testpmd.TestpmdVersions()}
-)
+OWN_VERSIONS: Mapping[str, DatapathVersions] = MappingProxyType({OVS: OvsVersions(), TESTPMD: TestpmdVersions()})
 """Versions of what comes with this package, by ``versioned_as`` of the kind."""
 
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import MISSING_LIBRARY, files_below, is_root
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import completed, describe_exit
 from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.adapters.testpmd.console import PROGRAM
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import TESTPMD
 from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
 
-KIND = "testpmd"
-_PROGRAM = "dpdk-testpmd"
 _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
 _ASK_DEADLINE_S = 20.0
+_IN_ROOT = ("/usr/bin/stdbuf", "-oL")
+"""The root's own: its library is loaded into testpmd."""
 _DRIVERS = (
     *("bus/pci", "bus/vdev", "bus/auxiliary", "mempool/ring", "common/iavf", "common/idpf", "common/mlx5"),
     *(f"net/{name}" for name in ("virtio", "vhost", "af_packet", "af_xdp", "memif", "null", "ring", "tap", "bonding")),
@@ -59,8 +61,12 @@ class TestpmdBinary:
     root: Path | None = None
 
     def command(self, *visible: Path) -> tuple[str, ...]:
-        """Return its command line, without arguments. ``visible``: directories that it must see in a root."""
-        return _command(self.root, self.program, self.libraries, visible)
+        """Its command line, without arguments; a line is written at once. ``visible``: directories, in a root."""
+        own = ["env", f"LD_LIBRARY_PATH={':'.join(map(str, self.libraries))}"] if self.libraries else []
+        if self.root is None:
+            return ("stdbuf", "-oL", *own, str(self.program))
+        argv = [*_IN_ROOT, str(Path("/") / self.program.relative_to(self.root))]
+        return private_mounts.in_root(self.root, argv, tuple(dict.fromkeys(visible)))
 
 
 def locate(prefix: str | None = None) -> TestpmdBinary:
@@ -76,13 +82,13 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
     """
     root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
     if prefix is None:
-        installed = find(_PROGRAM)
+        installed = find(PROGRAM)
         if installed is None:
-            raise TestbedError(f"testpmd is not installed: {install_hint(_PROGRAM)}, or name a version of it")
+            raise TestbedError(f"testpmd is not installed: {install_hint(PROGRAM)}, or name a version of it")
         program = Path(installed)
     else:
         bases = [root / "usr", root / "usr/local"] if root is not None else [Path(prefix)]
-        candidates = [base / directory / _PROGRAM for base in bases for directory in ("bin", "app")]
+        candidates = [base / directory / PROGRAM for base in bases for directory in ("bin", "app")]
         found = next((path for path in candidates if path.is_file()), None)
         if found is None:
             looked = ", ".join(map(str, candidates))
@@ -92,15 +98,8 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
     libraries = (
         tuple(each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")) if own else ()
     )
-    return TestpmdBinary(prefix, program, _version(_command(root, program, libraries, ()), program), libraries, root)
-
-
-def _command(root: Path | None, program: Path, libraries: Sequence[Path], visible: Sequence[Path]) -> tuple[str, ...]:
-    if root is not None:
-        return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
-    if libraries:
-        return ("env", f"LD_LIBRARY_PATH={':'.join(map(str, libraries))}", str(program))
-    return (str(program),)
+    binary = TestpmdBinary(prefix, program, "", libraries, root)
+    return replace(binary, version=_version(binary.command(), program))
 
 
 def _version(command: Sequence[str], program: Path) -> str:
@@ -119,8 +118,8 @@ class TestpmdVersions(DatapathVersions):
 
     __test__ = False
 
-    kind = KIND
-    packages = ("dpdk-dev", "librte-meta-bus", "librte-meta-mempool", "librte-meta-net")
+    kind = TESTPMD
+    packages = ("dpdk-dev", "librte-meta-bus", "librte-meta-mempool", "librte-meta-net", "coreutils")  # for stdbuf
     recorded = packages[:1]
     sources = ("app/test-pmd/testpmd.c", "meson_options.txt")
     tools = ("meson", "ninja", "cc", "pkg-config")
@@ -143,6 +142,6 @@ class TestpmdVersions(DatapathVersions):
         run("meson setup", ["meson", "setup", str(directory), str(tree), *own], _SETUP_DEADLINE_S)
 
     def make(self, run: RunStep, directory: Path, prefix: Path) -> None:
-        run("ninja", ["ninja", "-C", str(directory), f"app/{_PROGRAM}"], _MAKE_DEADLINE_S)
+        run("ninja", ["ninja", "-C", str(directory), f"app/{PROGRAM}"], _MAKE_DEADLINE_S)
         (prefix / "bin").mkdir(parents=True)
-        shutil.copy2(directory / "app" / _PROGRAM, prefix / "bin")
+        shutil.copy2(directory / "app" / PROGRAM, prefix / "bin")
