@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, generator_ports
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, cabled_ends
+from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, cabled_ends
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.compose import generator_mac
 from pytest_nfvperf.model.topology.links import Node
@@ -23,7 +23,6 @@ from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator
 
-NAME = "cabling"
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
@@ -34,7 +33,7 @@ def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
 def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
     """One bridge a node with all of its ends as ports, named as in the testbed file. Each end sends to the next."""
     names = dict.fromkeys(end.members[0].node for end in ends)
-    bridges = {node: NAME if node is None else f"{NAME}{number}" for number, node in enumerate(names, 1)}
+    bridges = {node: CABLING if node is None else f"{CABLING}{number}" for number, node in enumerate(names, 1)}
     ports = tuple(
         Port(
             end.name,
@@ -47,7 +46,7 @@ def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
     )
     ring = zip(ends, [*ends[1:], ends[0]], strict=True)
     return Topology(
-        NAME,
+        CABLING,
         tuple(bridges.values()),
         ports,
         crossings=(),

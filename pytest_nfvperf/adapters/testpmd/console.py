@@ -11,7 +11,7 @@ import os
 import re
 import select
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,8 @@ _ONE = re.compile(r"(RX-error|RX-nombufs): *(\d+)")
 _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _STREAM = re.compile(r"-+ Forward Stats for RX Port=.*-+")
 _STREAM_COUNTS = re.compile(r"RX-packets: \d+ +TX-packets: \d+ +TX-dropped: \d+")
+_BATCH = re.compile(r"port (\d+)/queue \d+: received \d+ packets")
+_SOURCE = re.compile(r"src=((?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}) - dst=")
 _CYCLES = re.compile(r"CPU cycles/packet=\S+ \(total cycles=(\d+) / total \S+ packets=(\d+)\) at (\d+) MHz Clock")
 _SKIPPED = (_RULE, _ONE, _STREAM, _STREAM_COUNTS)
 """Lines without a count of a port: errors are counted in others, and a port's counts are the sums of its queues."""
@@ -198,6 +200,16 @@ def port_summary(text: str) -> list[tuple[int, str, bool]]:
     """Number, name of the device, and whether it has a link, of each port in an answer to ``show port summary all``."""
     rows = (line.split(maxsplit=5) for line in text.splitlines() if line[:1].isdigit())
     return [(int(number), device, status == "up") for number, _, device, _, status, _ in rows]
+
+
+def received_sources(text: str) -> Iterator[tuple[int, str]]:
+    """The port's number and the source address of each frame that ``set verbose 1`` printed."""
+    port = -1
+    for line in text.splitlines():
+        if batch := _BATCH.search(line):
+            port = int(batch[1])
+        elif source := _SOURCE.search(line):
+            yield port, source[1].lower()
 
 
 def parse_core_cycles(text: str) -> CoreCycles | None:

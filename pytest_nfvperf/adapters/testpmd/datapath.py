@@ -41,13 +41,14 @@ from pytest_nfvperf.adapters.testpmd.console import (
     parse_core_cycles,
     parse_forward_stats,
     port_summary,
+    received_sources,
 )
 from pytest_nfvperf.adapters.testpmd.installation import locate
 from pytest_nfvperf.model.display import cpu_list, listed
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, topology_cables
+from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, topology_cables
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathInfo, Dut, DutPort, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.ports import Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
@@ -88,8 +89,10 @@ def lacks_testpmd(testbed: Testbed, dut: Dut) -> str | None:
 def joined_ports(topology: Topology) -> list[tuple[str, str]]:
     """The pairs of ports that flows join, or the two ports of a bridge that learns, in the topology's order.
 
-    ConfigError names what testpmd cannot do of the topology, and what can.
+    ConfigError names what testpmd cannot do of the topology, and what can. Where frames go nowhere there are no pairs.
     """
+    if topology.name == CABLING:
+        return []
     problem = _impossible_part(topology)
     joined: dict[str, str] = {}
     for bridge in topology.bridges:
@@ -113,7 +116,7 @@ def joined_ports(topology: Topology) -> list[tuple[str, str]]:
 def _impossible_part(topology: Topology) -> str | None:
     parts = (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules)
     if parts:
-        return f"it has {parts[0]}"
+        return f"it has {parts[0]!r}"
     for port in topology.ports:
         if port.role is PortRole.MONITOR:
             return f"port {port.name!r} is a monitor"
@@ -203,7 +206,7 @@ class TestpmdDatapath(Datapath):
         cables = topology_cables(self._testbed, topology)
         directory = self._journal.directory / f"{self._name}{next(self._numbers)}"
         directory.mkdir(exist_ok=True)
-        ordered = [topology.port(name) for pair in pairs for name in pair]
+        ordered = [topology.port(name) for pair in pairs for name in pair] or topology.ports
         ports = [
             cabled_port(port, cables[port.name]) if port.name in cables else vhost_port(port, number, directory)
             for number, port in enumerate(ordered)
@@ -303,6 +306,7 @@ class BuiltTestpmd(BuiltTopology):
         self.closed = False
         self._ports, self._directory = ports, directory
         self._numbers: dict[int, str] = {}
+        self._printed = ""
         try:
             self._console = Console(process, PROMPT)
             self._console.wait_prompt("its prompt, which comes once it has its devices", READY_DEADLINE_S)
@@ -342,6 +346,19 @@ class BuiltTestpmd(BuiltTopology):
 
         what = f"the links of topology {self.topology.name!r}"
         wait_until(lambda: not without_link(), what, deadline_s, last_seen=lambda: f"down: {listed(without_link())}")
+
+    def note_sources(self, macs: Sequence[str]) -> bool:  # noqa: ARG002 - it prints all
+        for command in ("stop", "set fwd rxonly", "set verbose 1", "start"):
+            self.ask(command)
+        return True
+
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """Testpmd prints the addresses of each frame, while it receives."""
+        self._printed += self.ask("show port summary 0")
+        found: dict[str, dict[str, None]] = {}
+        for number, mac in received_sources(self._printed):
+            found.setdefault(mac, {})[self._numbers[number]] = None
+        return {mac: tuple(ports) for mac, ports in found.items()}
 
     def configuration(self) -> str:
         ports = "".join(f"# port {number}: {name}\n" for number, name in self._numbers.items())

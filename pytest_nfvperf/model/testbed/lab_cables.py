@@ -10,6 +10,9 @@ from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed, node
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology, node_topology
 
+CABLING = "cabling"
+"""Name of the topology that checks cables: its frames are only noted, and go nowhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class CabledEnd:

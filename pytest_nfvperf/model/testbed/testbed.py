@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from pytest_nfvperf.model.arguments import checked, expanded
+from pytest_nfvperf.model.arguments import checked, expanded, word
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.fields import (
@@ -316,7 +316,7 @@ class Dut:
     tuning: Tuning = OVS_DEFAULT
     version: str | None = None
     nodes: tuple[str, ...] = ()
-    forwarding: Annotated[str, words(*FORWARDING)] | None = None
+    forwarding: Annotated[str, word(*FORWARDING)] | None = None
 
 
 TESTBED_DUT = Dut()

@@ -164,7 +164,8 @@ class BuiltWire(extend.BuiltTopology):
         for link in json.loads(ip("-n", self._namespace.name, "-j", "-s", "link", "show")):
             if link["ifname"] in self._peers:
                 for direction in ("rx", "tx"):
-                    found[f"{link['ifname']}.{direction}_packets"] = link["stats64"][direction]["packets"]
+                    for what in ("packets", "dropped"):
+                        found[f"{link['ifname']}.{direction}_{what}"] = link["stats64"][direction][what]
         return found
 
     def close(self) -> None:
@@ -177,9 +178,10 @@ class BuiltWire(extend.BuiltTopology):
 
 
 class PortCounters(extend.Collector):
-    """Counters for the drop ledger."""
+    """Counters for the drop ledger, which explains losses by them; a datapath with more reasons names them here."""
 
     source = KIND
+    drops = extend.DropReasons()
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
