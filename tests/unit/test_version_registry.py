@@ -76,7 +76,7 @@ def test_a_pattern_removes_all_of_its_names_and_no_other(
 def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path: Path) -> None:
     add_version(str(prefix(tmp_path / "a" / "ovs")), registry)
     other = str(prefix(tmp_path / "b" / "ovs", "3.4.0"))
-    with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, prefix in .*/a/ovs: .*--name"):
+    with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, ovs prefix in .*/a/ovs: .*--name"):
         add_version(other, registry)
     add_version(other, registry, name="newer")
     assert [(each.name, each.version) for each in registry.all()] == [("newer", "3.4.0"), ("ovs", "3.3.4")]
@@ -489,5 +489,7 @@ def test_a_branch_that_went_on_is_another_version(
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
     add_version("git:HEAD~1", registry, source=tree, name="tip", dpdk=False)
-    with pytest.raises(ConfigError, match=r"'tip' is the name of another version, git:[0-9a-f]{40} in .*tip/prefix: "):
+    with pytest.raises(
+        ConfigError, match=r"'tip' is the name of another version, ovs git:[0-9a-f]{40} in .*tip/prefix: "
+    ):
         add_version("git:HEAD", registry, source=tree, name="tip", dpdk=False)

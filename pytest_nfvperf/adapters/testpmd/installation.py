@@ -21,8 +21,6 @@ _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
 _ASK_DEADLINE_S = 20.0
-_IN_ROOT = ("/usr/bin/stdbuf", "-oL")
-"""The root's own: its library is loaded into testpmd."""
 _DRIVERS = (
     *("bus/pci", "bus/vdev", "bus/auxiliary", "mempool/ring", "common/iavf", "common/idpf", "common/mlx5"),
     *(f"net/{name}" for name in ("virtio", "vhost", "af_packet", "af_xdp", "memif", "null", "ring", "tap", "bonding")),
@@ -65,7 +63,7 @@ class TestpmdBinary:
         own = ["env", f"LD_LIBRARY_PATH={':'.join(map(str, self.libraries))}"] if self.libraries else []
         if self.root is None:
             return ("stdbuf", "-oL", *own, str(self.program))
-        argv = [*_IN_ROOT, str(Path("/") / self.program.relative_to(self.root))]
+        argv = ["/usr/bin/stdbuf", "-oL", str(Path("/") / self.program.relative_to(self.root))]  # the root's own
         return private_mounts.in_root(self.root, argv, tuple(dict.fromkeys(visible)))
 
 
