@@ -10,7 +10,6 @@ from .ports.datapath import Datapath as Datapath
 from .model.testbed.testbed import DatapathInfo as DatapathInfo
 from .ports.datapath import BuiltTopology as BuiltTopology
 from .ports.datapath import Collector as Collector
-from .ports.datapath import DropReasons as DropReasons
 from .model.measure.ledger import CounterSnapshot as CounterSnapshot
 
 # A generator

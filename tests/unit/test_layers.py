@@ -29,7 +29,7 @@ FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 FOLDERS = {
     "model": ("", "traffic", "disturbance", "topology", "testbed", "sla", "measure", "evidence"),
     "adapters": (
-        *("process", "net", "host", "generators", "ovs", "evidence", "vnf", "testpmd"),
+        *("process", "net", "host", "generators", "ovs", "evidence", "testpmd", "vnf"),
         *("report", "machine"),
     ),
     "adapters.generators": ("", "embedded"),

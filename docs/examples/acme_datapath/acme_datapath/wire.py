@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest_nfvperf as nfv
 from pytest_nfvperf import extend
@@ -154,7 +155,7 @@ class PortCounters(extend.Collector):
     """Counters for the drop ledger, which explains losses by them; a datapath with more reasons names them here."""
 
     source = KIND
-    drops = extend.DropReasons()
+    drop_reasons: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
