@@ -12,7 +12,6 @@ from .ports.datapath import DatapathVersions as DatapathVersions
 from .ports.datapath import Installation as Installation
 from .ports.datapath import BuiltTopology as BuiltTopology
 from .ports.datapath import Collector as Collector
-from .ports.datapath import DropReasons as DropReasons
 from .model.measure.ledger import CounterSnapshot as CounterSnapshot
 
 # A generator

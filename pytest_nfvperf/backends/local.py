@@ -43,7 +43,7 @@ from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, lacks_testpmd
+from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, lacks_for, lacks_testpmd
 from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
@@ -171,7 +171,8 @@ class LocalBackend(Backend):
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        return roles or self.remote_nodes.lacks(topology)
+        own = lacks_for(topology) if dut_kind(self.testbed.ovs, dut) == TESTPMD else None
+        return roles or self.remote_nodes.lacks(topology) or own
 
     @property
     def journal(self) -> Journal:

@@ -28,7 +28,7 @@ from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
-from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, DropReasons, Sampler
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler
 from pytest_nfvperf.ports.generator import (
     MOST_ADDRESSES,
     Ceilings,
@@ -91,11 +91,11 @@ class RigParts(ABC):
         result: TrialResult,  # noqa: ARG002
         before: Sequence[CounterSnapshot],  # noqa: ARG002
         after: Sequence[CounterSnapshot],  # noqa: ARG002
-        others: Mapping[str, DropReasons] = MappingProxyType({}),  # noqa: ARG002
+        others: Mapping[str, Mapping[str, str]] = MappingProxyType({}),  # noqa: ARG002
     ) -> Ledger | None:
         """Where the frames of a trial went, by the counters around it; None if the datapath has no counters.
 
-        ``others``: by their sources, which counters of a datapath name drops.
+        ``others``: the ``drop_reasons`` of collectors, by their sources.
         """
         return None
 
@@ -659,7 +659,7 @@ class Rig:
             make_ledger=partial(
                 self.parts.ledger,
                 topology,
-                others={one.source: one.drops for one in deployment.collectors if one.drops is not None},
+                others={one.source: one.drop_reasons for one in deployment.collectors if one.drop_reasons is not None},
             ),
             check_alive=deployment.check_alive,
             context=replace(

@@ -413,11 +413,14 @@ def _reasons_of_dut(
     return (*links, *testbed_reasons(result, {change.name: change.delta for change in unknown}, fell))
 
 
-def _received_by_dut(result: TrialResult, changes: Mapping[str, int]) -> TrialResult:
-    """Count as received what the DUT's ports did, which keeps it; no latency, nor anything else of the frames."""
+def _received_by_dut(result: TrialResult, changes: Sequence[CounterDelta]) -> TrialResult:
+    """Where the DUT keeps frames, count as received what its ports did; no latency, nor anything else of frames."""
+    if result.spec.come_back != "never":
+        return result
+    moves = {change.name: change.delta for change in changes}
 
     def counted(of: DirectionCounts) -> DirectionCounts:
-        received = min(changes.get(f"{of.direction.tx}.rx_packets", 0), of.sent)
+        received = min(moves.get(f"{of.direction.tx}.rx_packets", 0), of.sent)
         received_bytes = of.sent_bytes * received // of.sent if of.sent else 0
         known = replace(of, received=received, received_bytes=received_bytes, latency=None, latency_raw=None)
         return replace(known, duplicated=None, out_of_order=None, corrupted=None, arrivals=None, elsewhere=None)
@@ -528,9 +531,7 @@ class TrialRunner:
         self.check_alive()
         after = [collector.snapshot() for collector in self.collectors]
         changes, vnfs = counter_deltas(before, after), counts_between(vnfs_before, self.vnf_counts())
-        result = replace(result, vnfs=(*result.vnfs, *vnfs))
-        if self.come_back == "never":
-            result = _received_by_dut(result, {change.name: change.delta for change in changes})
+        result = _received_by_dut(replace(result, vnfs=(*result.vnfs, *vnfs)), changes)
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
         against = _reasons_of_dut(result, changes, self.collectors, began_ns)

@@ -57,34 +57,21 @@ class LinkOutage:
         return InvalidReason(Reason.LINK_DOWN, f"{whose} port {name} {when}, {until}")
 
 
-@dataclass(frozen=True, slots=True)
-class DropReasons:
-    """Names of counters that say why frames were dropped, each with its meaning.
-
-    The drop ledger also knows ``<port>.rx_packets``, ``tx_packets``, ``rx_dropped``, ``tx_dropped``, ``rx_errors`` and
-    ``tx_errors``.
-
-    Attributes:
-        rx: ``<port>.NAME``: frames that the datapath did not get from a port, part of ``<port>.rx_dropped``.
-        tx: ``<port>.NAME``: frames that it could not put on a port, part of ``<port>.tx_dropped``.
-        datapath: ``NAME``: frames that it dropped between its ports.
-    """
-
-    rx: Mapping[str, str] = field(default_factory=dict)
-    tx: Mapping[str, str] = field(default_factory=dict)
-    datapath: Mapping[str, str] = field(default_factory=dict)
-
-
 class Collector(ABC):
     """One source of counters.
 
+    The drop ledger reads ``<port>.rx_packets``, ``tx_packets``, ``rx_dropped``, ``tx_dropped``, ``rx_errors`` and
+    ``tx_errors`` of sources that count frames at ports, and their own reasons.
+
     Attributes:
         source: what its snapshots are called.
-        drops: of a source that counts frames at ports: which of its counters name drops; None for other sources.
+        drop_reasons: of a source that counts frames at ports, which counters say why frames were dropped, with their
+            meanings. ``rx_NAME`` is ``<port>.rx_NAME``: not taken from a port, part of ``rx_dropped``; ``tx_NAME`` so
+            of those that could not be sent; others are of the whole datapath. None for other sources.
     """
 
     source: str
-    drops: DropReasons | None = None
+    drop_reasons: Mapping[str, str] | None = None
 
     @abstractmethod
     def snapshot(self) -> CounterSnapshot:

@@ -94,11 +94,11 @@ def trial_of(datapath: TestpmdDatapath, generator: Generator, built: BuiltTestpm
     """One trial in both directions, valid or not."""
     clock = SystemClock()
     collectors = datapath.collectors()
-    drops = {one.source: one.drops for one in collectors if one.drops is not None}
+    reasons = {one.source: one.drop_reasons for one in collectors if one.drop_reasons is not None}
     runner = TrialRunner(
         generator,
         collectors,
-        make_ledger=lambda result, before, after: trial_ledger(built.topology, result, before, after, drops),
+        make_ledger=lambda result, before, after: trial_ledger(built.topology, result, before, after, reasons),
         check_alive=datapath.check_alive,
         context=Context(Recorder("testpmd", [], clock), Progress(), clock),
         come_back=built.come_back,

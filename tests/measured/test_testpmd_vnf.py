@@ -80,7 +80,7 @@ def test_one_that_dies_during_a_trial_is_named(rig: VnfRig) -> None:
 @pytest.mark.thorough("more of the same")
 def test_one_that_hangs_is_named_with_its_state(rig: VnfRig, monkeypatch: pytest.MonkeyPatch) -> None:
     live = rig.deployment(vm_chain(1, kind="testpmd"))
-    monkeypatch.setattr(testpmd, "_ANSWER_DEADLINE_S", 0.3)
+    monkeypatch.setattr(testpmd, "ANSWER_DEADLINE_S", 0.3)
     os.kill(pid_of(rig, "vm1"), signal.SIGSTOP)
     with pytest.raises(DeadlineError) as caught:
         rig.trial(live, CALM_FPS)

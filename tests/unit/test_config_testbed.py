@@ -137,7 +137,11 @@ MISTAKES = [
     ("pmd_cpus: [2, 3]", "pmd_cpus: two", "'two' is not a list of CPUs: write [2, 3] or '2-5,8'"),
     ("pmd_cpus: [2, 3]", "pmd_cpus: 2", "dut.ovs.pmd_cpus: must be a list, not 2"),
     ("pmd_cpus: [2, 3]", "pmd_cpus: [true]", "dut.ovs.pmd_cpus[0]: must be a whole number, not True"),
-    ("datapath: dpdk", "datapath: dpdk2", "must be dpdk or netdev or system, not 'dpdk2', did you mean 'dpdk'?"),
+    (
+        "datapath: dpdk",
+        "datapath: dpdk2",
+        "must be dpdk or netdev or system or testpmd, not 'dpdk2', did you mean 'dpdk'?",
+    ),
     (
         "datapath: dpdk",
         "datapath: netdev",

@@ -21,11 +21,12 @@ from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence, evidence_schema, parse_line, schema_text
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RecordKind, make_record, trial_data
+from pytest_nfvperf.model.fields import FORWARDING
 from pytest_nfvperf.model.measure.ledger import FramePath, HopKind, Loss, PathStage, frame_path
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
-from pytest_nfvperf.model.testbed.testbed import CpuPlan
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
@@ -92,6 +93,7 @@ SPECIAL: dict[Any, st.SearchStrategy[Any]] = {
     Tuning: st.builds(Tuning, emc_insert_inv_prob=st.none() | st.integers(0, 100), smc=st.none() | st.booleans()),
 }
 _CPUS = st.lists(st.integers(0, 8191), max_size=2).map(tuple)
+SPECIAL[Dut] = st.builds(Dut, st.text(max_size=3) | st.none(), forwarding=st.none() | st.sampled_from(FORWARDING))
 SPECIAL[CpuPlan] = st.builds(CpuPlan, _CPUS, _CPUS, _CPUS, _CPUS)
 SPECIAL[TrialSpec] = st.builds(
     TrialSpec,

@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.testpmd.datapath import (
 from pytest_nfvperf.measure.trials import _received_by_dut
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.measure.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut, DutBond, DutPort
@@ -108,7 +108,7 @@ def test_ports_are_joined_in_pairs(topology: Topology, pairs: list[tuple[str, st
 @pytest.mark.parametrize(
     ("topology", "part"),
     [
-        (THREE, "br0"),
+        (THREE, "p2"),
         (
             replace(
                 THREE, crossings=(Crossing("br0", "p0", "p1"), Crossing("br0", "p1", "p2"), Crossing("br0", "p2", "p0"))
@@ -173,7 +173,10 @@ def trial(come_back: str, *counted: tuple[int, int]) -> TrialResult:
 
 
 def test_frames_that_the_dut_keeps_are_received_as_its_ports_count() -> None:
-    received = _received_by_dut(trial("never", (100, 0), (50, 0)), {"p0.rx_packets": 90, "p1.rx_packets": 50})
+    received = _received_by_dut(
+        trial("never", (100, 0), (50, 0)),
+        [CounterDelta("p0.rx_packets", 90, False), CounterDelta("p1.rx_packets", 50, False)],
+    )
     assert [count.received for count in received.counts] == [90, 50]
     assert [(count.corrupted, count.duplicated, count.latency) for count in received.counts] == [(None, None, None)] * 2
 
@@ -182,8 +185,8 @@ def test_the_ledger_ends_where_the_dut_keeps_frames() -> None:
     moved = {"p0.rx_packets": 90, "p0.rx_dropped": 10, "p0.rx_missed": 10, "p1.tx_packets": 0}
     before = CounterSnapshot("testpmd", 0, tuple((name, 0) for name in sorted(moved)))
     after = CounterSnapshot("testpmd", 0, tuple(sorted(moved.items())))
-    drops = {"testpmd": TestpmdCollector.drops}
-    ledger = trial_ledger(phy2phy(), trial("never", (100, 90)), [before], [after], drops)  # type: ignore[arg-type]
+    reasons = {"testpmd": TestpmdCollector.drop_reasons}
+    ledger = trial_ledger(phy2phy(), trial("never", (100, 90)), [before], [after], reasons)  # type: ignore[arg-type]
     assert [hop.name for hop in ledger.paths[0].hops] == ["p0 generator", "p0 rx"]
     (loss,) = ledger.paths[0].hops[-1].losses
     assert (loss.reason, loss.frames) == ("rx_missed", 10)

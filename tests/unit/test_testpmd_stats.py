@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.adapters.vnf.testpmd import ForwardStats, command, forward_counts, parse_forward_stats
+from pytest_nfvperf.adapters.testpmd.console import ForwardStats, parse_forward_stats
+from pytest_nfvperf.adapters.vnf.testpmd import command, forward_counts
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.trial import VnfCounts

@@ -40,11 +40,10 @@ from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_entered, 
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, VnfCounts, sum_of_classes
-from pytest_nfvperf.ports.datapath import DropReasons
 
-_OWN_SOURCES = {
-    "ovs": DropReasons(dict.fromkeys(RX_REASONS, ""), dict.fromkeys(TX_REASONS, "")),
-    "linux-bridge": DropReasons(),
+_OWN_SOURCES: Mapping[str, Mapping[str, str]] = {
+    "ovs": dict.fromkeys((*RX_REASONS, *TX_REASONS), ""),
+    "linux-bridge": {},
 }
 """Snapshots that count frames at every port of the DUT, beside those of other datapaths. OVS's own drops between ports
 are read by ``_drop_pool``."""
@@ -54,14 +53,15 @@ class Deltas(dict[str, int]):
     """By how much counters rose in a trial, by name: see ``OvsCollector`` and ``KernelCollector``.
 
     Attributes:
-        rx, tx, datapath: names of reasons, with their meanings: see ``DropReasons``.
+        rx, tx, datapath: names of reasons, with their meanings (``Collector.drop_reasons``).
     """
 
-    def __init__(self, changes: Iterable[CounterDelta], drops: Collection[DropReasons]) -> None:
+    def __init__(self, changes: Iterable[CounterDelta], sources: Iterable[Mapping[str, str]]) -> None:
         super().__init__({change.name: change.delta for change in changes if not change.went_back})
+        reasons = {name: meaning for source in sources for name, meaning in source.items()}
+        sides = {name: next((side for side in ("rx", "tx") if side in name.split("_")), "") for name in reasons}
         self.rx, self.tx, self.datapath = (
-            {name: meaning for each in drops for name, meaning in getattr(each, side).items()}
-            for side in ("rx", "tx", "datapath")
+            {name: meaning for name, meaning in reasons.items() if sides[name] == side} for side in ("rx", "tx", "")
         )
 
 
@@ -85,7 +85,7 @@ def flat_ledger(
     after: CounterSnapshot,
     topology: Topology,
     known: Sequence[LedgerLine] = (),
-    drops: Collection[DropReasons] = tuple(_OWN_SOURCES.values()),
+    reasons: Iterable[Mapping[str, str]] = tuple(_OWN_SOURCES.values()),
 ) -> Ledger:
     """Losses by port and reason without a path, for topologies where directions share ports.
 
@@ -96,14 +96,14 @@ def flat_ledger(
         after: the snapshot after it; the settled one if frames were lost.
         topology: its ports come in its order.
         known: lines from elsewhere, such as frames that the generator counted as refused by the ring at p0.
-        drops: names of the reasons in the snapshots.
+        reasons: those of each source in the snapshots.
 
     Returns:
         offered - received = sum of lines + unexplained. The unexplained may be negative: more drops counted than
         frames lost, because of foreign or learning frames. A counter that fell gives no line.
     """
     changes = deltas(before, after)
-    moved = Deltas((change for change in changes if change.delta > 0), drops)
+    moved = Deltas((change for change in changes if change.delta > 0), reasons)
     lines = list(known)
     for port in topology.ports:
         losses_by_side = (
@@ -162,6 +162,16 @@ def _stages(
     arrived = at_peer[-1].left if at_peer else moved.get(f"{passes[-1].exit}.tx_packets")
     own = _tester_drops(nics[rx], counts, arrived) if rx in nics and not at_peer else ()
     yield PathStage(f"{rx} generator", HopKind.GENERATOR, counts.received, tuple(own))
+
+
+def _stages_of(
+    counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, result: TrialResult
+) -> list[PathStage]:
+    """All stages; to the first port where the DUT keeps the frames."""
+    stages = list(_stages(counts, passes, moved, topology, result))
+    if result.spec.come_back != "never":
+        return stages
+    return stages[: 1 + next(at for at, stage in enumerate(stages) if stage.kind is HopKind.PORT)]
 
 
 def _tester_drops(nic: NicCounts, counts: DirectionCounts, arrived: int | None) -> Iterator[Loss]:
@@ -290,12 +300,33 @@ def _named(port: str, names: Sequence[str], moved: Deltas) -> list[Loss]:
     return [Loss(name, moved[f"{port}.{name}"]) for name in names if moved.get(f"{port}.{name}")]
 
 
+def _flat(
+    topology: Topology,
+    result: TrialResult,
+    before: Sequence[CounterSnapshot],
+    after: Sequence[CounterSnapshot],
+    sources: Mapping[str, Mapping[str, str]],
+) -> Ledger:
+    refused = [
+        LedgerLine(f"{count.direction.tx} generator", "refused", count.refused)
+        for count in result.counts
+        if count.refused
+    ]
+    refused += [
+        LedgerLine(f"{nic.port} generator", TESTER_DROPS, lost)
+        for nic in result.nics
+        if (lost := max(0, nic.lost_on_receive) + max(0, nic.tx_errors or 0))
+    ]
+    early, late = (as_one(snapshots, sources) for snapshots in (before, after))
+    return flat_ledger(result.offered, result.received, early, late, topology, refused, sources.values())
+
+
 def trial_ledger(
     topology: Topology,
     result: TrialResult,
     before: Sequence[CounterSnapshot],
     after: Sequence[CounterSnapshot],
-    others: Mapping[str, DropReasons] = MappingProxyType({}),
+    others: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Ledger:
     """Name hop and reason for the frames that a trial lost, from the counters along the topology's paths.
 
@@ -318,24 +349,11 @@ def trial_ledger(
     exits = Counter(crossed.exit for passes in known for crossed in passes)
     # If two directions use the same side of a port, its counters cannot separate them.
     if len(known) < len(routes) or max([*entries.values(), *exits.values()], default=0) > 1:
-        refused = [
-            LedgerLine(f"{count.direction.tx} generator", "refused", count.refused)
-            for count in result.counts
-            if count.refused
-        ]
-        refused += [
-            LedgerLine(f"{nic.port} generator", TESTER_DROPS, lost)
-            for nic in result.nics
-            if (lost := max(0, nic.lost_on_receive) + max(0, nic.tx_errors or 0))
-        ]
-        early, late = (as_one(snapshots, sources) for snapshots in (before, after))
-        flat = flat_ledger(result.offered, result.received, early, late, topology, refused, sources.values())
+        flat = _flat(topology, result, before, after, sources)
         return replace(flat, deltas=shown, counted=_errors(moved))
     paths, notes = list[FramePath](), list[str]()
     for count, passes in zip(result.counts, known, strict=True):
-        stages, note = _each_frame_once(list(_stages(count, passes, moved, topology, result)), count)
-        if result.spec.come_back == "never":
-            stages = stages[: 1 + next(at for at, stage in enumerate(stages) if stage.kind is HopKind.PORT)]
+        stages, note = _each_frame_once(_stages_of(count, passes, moved, topology, result), count)
         paths.append(frame_path(str(count.direction), count.offered, stages))
         notes += [note] if note else []
     explained: Sequence[FramePath] = paths

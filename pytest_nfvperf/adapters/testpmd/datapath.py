@@ -17,10 +17,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, read_hugepages
@@ -53,7 +54,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathI
 from pytest_nfvperf.model.topology.ports import Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import ComeBack
-from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, DropReasons, Sampler, SamplerReading
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler, SamplerReading
 from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 _NICE = -20
@@ -86,31 +87,50 @@ def lacks_testpmd(testbed: Testbed, dut: Dut) -> str | None:
 # What testpmd can build: its ports in pairs.
 
 
+def lacks_for(topology: Topology) -> str | None:
+    """What testpmd lacks to build a topology, and what can; None if it can."""
+    problem = _impossible_part(topology) or _impossible_pairs(topology)
+    if problem is None or topology.name == CABLING:  # whose frames go nowhere
+        return None
+    return f"topology {topology.name!r} cannot be built of testpmd, which joins ports in pairs: {problem}; take OVS"
+
+
 def joined_ports(topology: Topology) -> list[tuple[str, str]]:
     """The pairs of ports that flows join, or the two ports of a bridge that learns, in the topology's order.
 
-    ConfigError names what testpmd cannot do of the topology, and what can. Where frames go nowhere there are no pairs.
+    ConfigError if testpmd cannot build it. Where frames go nowhere there are no pairs.
     """
-    if topology.name == CABLING:
-        return []
-    problem = _impossible_part(topology)
+    lacking = lacks_for(topology)
+    if lacking is not None:
+        raise ConfigError(lacking)
+    joined = {} if topology.name == CABLING else _joined(topology)
+    names = [port.name for port in topology.ports]
+    return [(one, joined[one]) for one in names if one in joined and names.index(one) < names.index(joined[one])]
+
+
+def _joined(topology: Topology) -> dict[str, str]:
+    """With whom each port is joined; if with several, with the first."""
     joined: dict[str, str] = {}
+    for one, other in _crossings(topology):
+        joined.setdefault(one, other)
+        joined.setdefault(other, one)
+    return joined
+
+
+def _crossings(topology: Topology) -> Iterator[tuple[str, str]]:
     for bridge in topology.bridges:
         crossed = [(one.in_port, one.out_port) for one in topology.crossings if one.bridge == bridge]
-        ports = topology.bridge_ports(bridge)
-        for one, other in crossed or [(ports[0], other) for other in ports[1:]]:
-            if joined.setdefault(one, other) != other or joined.setdefault(other, one) != one:
-                problem = problem or f"of {one!r}, {other!r} and {joined[one]!r} on {bridge!r} it can join two"
+        first, *others = topology.bridge_ports(bridge) or ("",)
+        yield from crossed or ((first, other) for other in others)
+
+
+def _impossible_pairs(topology: Topology) -> str | None:
+    joined = _joined(topology)
+    for one, other in _crossings(topology):
+        if joined[one] != other or joined[other] != one:
+            return f"of {one!r}, {other!r} and {joined[one]!r} it can join two"
     alone = next((port.name for port in topology.ports if port.name not in joined), None)
-    if alone is not None:
-        problem = problem or f"port {alone!r} is joined to none"
-    if problem is not None:
-        raise ConfigError(
-            f"topology {topology.name!r} cannot be built of testpmd, which joins ports in pairs: {problem}; take an "
-            "OVS datapath"
-        )
-    names = [port.name for port in topology.ports]
-    return [(one, joined[one]) for one in names if names.index(one) < names.index(joined[one])]
+    return None if alone is None else f"port {alone!r} is joined to none"
 
 
 def _impossible_part(topology: Topology) -> str | None:
@@ -407,9 +427,11 @@ class TestpmdCollector(Collector):
 
     __test__ = False
     source = TESTPMD
-    drops = DropReasons(
-        rx={"rx_missed": "the NIC's receive ring was full: testpmd did not drain it in time"},
-        tx={"tx_full": "the ring at the far end was full"},
+    drop_reasons: Mapping[str, str] = MappingProxyType(
+        {
+            "rx_missed": "the NIC's receive ring was full: testpmd did not drain it in time",
+            "tx_full": "the ring at the far end was full",
+        }
     )
 
     def __init__(self, topologies: Callable[[], Sequence[BuiltTestpmd]]) -> None:

@@ -334,14 +334,14 @@ class TrialJudgement:
             lost, offered = (judged.lost + elsewhere, offered) if elsewhere else (judged.lost, judged.offered)
         own = 0.0
         if trial.valid and judged is not None and self.inconclusive is not Inconclusive.WHOSE_LOSS:
-            own = judged.lost / (trial.intended if partly else judged.offered)
+            own = judged.lost / (trial.intended if partly else max(judged.due, judged.offered))
         elif trial.valid and trial.windows is None:
             own = trial.loss_ratio or 0.0
         least = max(by_rule / trial.offered if trial.offered else 0.0, own)
         interval = LossInterval(lost, offered, least, None)
         if not self.conclusive:
             return replace(interval, why=LossBound.WHOSE_LOSS)
-        return replace(interval, why=LossBound.PARTLY_SEEN) if partly and least < interval.most else interval
+        return replace(interval, why=LossBound.PARTLY_SEEN) if least < interval.most else interval
 
     def _loss_of_frames(self, by_rule: int) -> LossInterval:
         """Of a trial of so many frames: all count, whatever the machine did; windows tell whose loss it was."""

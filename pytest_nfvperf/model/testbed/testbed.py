@@ -107,7 +107,6 @@ class OvsSpec:
         words("dpdk", "netdev", "system", "testpmd"),
         file_key("netdev: userspace without DPDK; system: kernel; testpmd: DPDK's program in place of OVS"),
     ] = "dpdk"
-    forwarding: Annotated[str, words(*FORWARDING), file_key("of datapath testpmd: what it does to frames")] = "io"
     other_config: Annotated[OtherConfig, file_key("Open_vSwitch other_config, added to ours")] = ()
     run_dir: Annotated[
         LocalPath | None,
@@ -121,6 +120,7 @@ class OvsSpec:
     tuning: Annotated[Tuning, file_key("of the userspace datapath, where a test asks for nothing else")] = OVS_DEFAULT
     versions: Annotated[tuple[NamedOvs, ...], UNWRITTEN] = ()
     pmd_cpus: Annotated[Cpus, file_key("CPUs of the poll-mode threads")] = ()
+    forwarding: Annotated[str, words(*FORWARDING), file_key("of datapath testpmd: what it does to frames")] = "io"
 
 
 @dataclass(frozen=True, slots=True)

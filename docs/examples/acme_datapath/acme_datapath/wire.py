@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest_nfvperf as nfv
 from pytest_nfvperf import extend
@@ -181,7 +182,7 @@ class PortCounters(extend.Collector):
     """Counters for the drop ledger, which explains losses by them; a datapath with more reasons names them here."""
 
     source = KIND
-    drops = extend.DropReasons()
+    drop_reasons: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
