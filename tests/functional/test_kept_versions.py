@@ -27,7 +27,7 @@ from tests.functional.generator_support import embedded_in, forwards_whole, run_
 from tests.functional.loss_rig import LossRig, loss_rig, losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, testbed
 
-KEPT = Registry().all()
+KEPT = [version for version in Registry().all() if version.datapath == "ovs"]
 _NONE = pytest.param(
     None, marks=pytest.mark.skip("no version is kept here: `nfvperf ovs add debian:bullseye` (or another) adds one")
 )

@@ -36,7 +36,7 @@ _LEAST_DPDK = (21, 11)  # that the double knows
 
 def _versions() -> dict[str, str | None]:
     """The installed version, and the cached ones that the double can run with: prefix or root by name."""
-    cached = (version for version in Registry().all() if version.dpdk_version)
+    cached = (version for version in Registry().all() if version.dpdk_version and version.datapath == "ovs")
     fitting = (one for one in cached if tuple(map(int, str(one.dpdk_version).split(".")[:2])) >= _LEAST_DPDK)
     return {"installed": None, **{version.name: version.place for version in fitting}}
 

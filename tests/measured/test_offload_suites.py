@@ -29,7 +29,8 @@ MIRRORS, OVERLAYS = SUITES / "mirror/test_mirrors.py", SUITES / "overlay/test_ov
 CACHE = default_cache_dir().parent
 """Found before a test changes HOME."""
 
-NEWER = {version.name: version.place for version in Registry().all() if (version.dpdk_version or "") >= "24"}
+KEPT = [version for version in Registry().all() if version.datapath == "ovs"]
+NEWER = {version.name: version.place for version in KEPT if (version.dpdk_version or "") >= "24"}
 REFUSED = {
     "3a": ("vm3", "dpdk0: Output to port 'vm3' cannot be offloaded."),
     "3b": ("dpdk1", "dpdk0: Output to port 'vm1' cannot be offloaded."),
