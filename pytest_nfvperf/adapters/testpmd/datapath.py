@@ -50,7 +50,7 @@ from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, topology_cables
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathInfo, Dut, DutPort, Testbed, ovs_for_dut
-from pytest_nfvperf.model.topology.ports import Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import ComeBack
 from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler, SamplerReading
@@ -59,6 +59,8 @@ from pytest_nfvperf.ports.generator import VIRTIO_RING
 _NICE = -20
 """As vswitchd's."""
 _MEMORY_MIB = 256
+_AROUND_BYTES = 14 + 4 + 4 + 128
+"""Around an MTU in a buffer: Ethernet header, VLAN tag, FCS, and DPDK's headroom."""
 _COME_BACK: Mapping[str, ComeBack] = {"5tswap": "swapped", "rxonly": "never"}
 _SETTINGS = {"rxq", "rx_descriptors", "tx_descriptors"}
 """Fields of a Tuning that testpmd has, too."""
@@ -254,14 +256,17 @@ class TestpmdDatapath(Datapath):
     def _command(self, prefix: str, ports: Sequence[DevicePort]) -> list[str]:
         cpus, tuning = self._testbed.cpus, self._tuning
         nics = [port.device for port in ports if port.devargs is None]
-        eal = eal_arguments(cpus.pmd, cpus.housekeeping, f"nfv-{self._journal.tag}-{prefix}", _MEMORY_MIB, nics)
+        queues, mtu = (max(getattr(port.port, name) for port in ports) for name in ("queues", "mtu"))
+        memory_mib = _MEMORY_MIB if mtu <= DEFAULT_MTU else 2 * _MEMORY_MIB
+        eal = eal_arguments(cpus.pmd, cpus.housekeeping, f"nfv-{self._journal.tag}-{prefix}", memory_mib, nics)
         for port in ports:
             eal += [] if port.devargs is None else ["--vdev", f"{port.device},{port.devargs}"]
-        queues, mtu = (max(getattr(port.port, name) for port in ports) for name in ("queues", "mtu"))
         first = ports[0].rings
         rings = (tuning.rx_descriptors or first[0], tuning.tx_descriptors or first[1])
         options = forwarding_options(self._mode, len(ports), queues, mtu, rings=rings)
         options += [f"--nb-cores={len(cpus.pmd)}", "--record-core-cycles", "--disable-link-check"]
+        if mtu > DEFAULT_MTU:  # a NIC's frame in one buffer: in several it may not be sent
+            options.append(f"--mbuf-size={-(-(mtu + _AROUND_BYTES) // 64) * 64}")
         # What testpmd prints by itself would be in an answer of its console.
         program = self._binary.command(self._journal.directory)
         return ["stdbuf", "-oL", *program, *eal, "-v", "--", *options, "--mask-event=all"]
