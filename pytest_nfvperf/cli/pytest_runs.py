@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -54,7 +55,10 @@ def demo(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415 - each command its own
     from pytest_nfvperf.cli.first_project import write_demo  # noqa: PLC0415
 
-    target = (arguments.directory or Path(tempfile.mkdtemp(prefix="nfvperf-demo-"))).resolve()
+    try:
+        target = (arguments.directory or Path(tempfile.mkdtemp(prefix="nfvperf-demo-"))).resolve()
+    except OSError as error:
+        raise ConfigError(f"{error.strerror}: name a directory, `nfvperf demo DIR`") from error
     write_demo(target)
     print(f"wrote a project to {target}, and runs pytest there:", flush=True)
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:  # the user's options are not the demo's
@@ -72,15 +76,15 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def _demo_text(run: Path) -> str:
     script = Path(sys.executable).with_name("nfvperf")
-    nfvperf = script if script.exists() and shutil.which(script.name) != str(script) else script.name
+    nfvperf = str(script) if script.exists() and shutil.which(script.name) != str(script) else script.name
     return "\n".join(
         [
             "\nThat was pytest on a simulated DUT of 4 Mpps; no packet was sent. As intended:",
             *(f"  {badge:<13} {name:<19} {why}" for name, (badge, why) in _DEMO.items()),
             f"The page: {run}/report.html",
-            f"  {nfvperf} report --open {run}",
+            f"  {shlex.join([nfvperf, 'report', '--open', str(run)])}",
             "Next: a project that measures the datapath of this machine",
-            f"  {nfvperf} init my-gate",
+            f"  {shlex.quote(nfvperf)} init my-gate",
             "or, in a clone of nfvperf, all of its suites",
             "  make run",
         ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from user_project import ordinary_user
 
 from pytest_nfvperf.adapters.report.run_facts import SIMULATED
+from pytest_nfvperf.cli.main import main
 
 EASIER = """
 from pytest_nfvperf.cli import first_project
@@ -27,13 +28,17 @@ def demo(home: Path, *words: str, **environment: str) -> subprocess.CompletedPro
 
 
 def test_each_verdict_a_page_and_the_next_command(tmp_path):
-    done = demo(tmp_path, PYTEST_ADDOPTS="--nfv-plan")  # is not for the demo
+    home = tmp_path / "a home"
+    home.mkdir()
+
+    done = demo(home, PYTEST_ADDOPTS="--nfv-plan")  # is not for the demo
 
     assert done.returncode == 0, done.stdout + done.stderr
     _, _, told = done.stdout.partition("(exit status 1)\n")
     assert re.findall(r"^  ([A-Z]+) +(\w+) ", told, re.MULTILINE) == SHOWN
-    (run,) = tmp_path.glob("nfvperf-demo-*/reports/latest")
+    (run,) = home.glob("nfvperf-demo-*/reports/latest")
     assert f"{run}/report.html\n" in told
+    assert f" report --open '{run}'\n" in told
     assert " init my-gate\n" in told
     page = (run / "report.html").read_text()
     assert SIMULATED in page
@@ -51,3 +56,14 @@ def test_what_ended_otherwise_fails_the_demo(tmp_path):
     again = demo(tmp_path, "here")
     assert (again.returncode, again.stdout) == (1, "")
     assert "here has conftest.py" in again.stderr
+
+
+def test_without_a_temporary_directory_it_asks_for_one(monkeypatch, capsys):
+    def refuse(prefix: str) -> str:
+        raise FileNotFoundError(2, f"no usable temporary directory for {prefix}")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+
+    assert main(["demo"]) == 1
+
+    assert "name a directory, `nfvperf demo DIR`\n" in capsys.readouterr().err
