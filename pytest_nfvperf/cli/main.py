@@ -53,6 +53,9 @@ def _run(argv: Sequence[str]) -> int:
         if error.filename is None:
             raise
         print(f"nfvperf: {error.strerror}: {error.filename}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("nfvperf: interrupted", file=sys.stderr)
+        return 130
     return 1
 
 
