@@ -155,8 +155,8 @@ def _recording_refusal(config: pytest.Config, items: list[pytest.Item]) -> Itera
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
     from pytest_nfvperf.plugin import selection, worker  # noqa: PLC0415 - only where something is measured
 
-    selection.check_root(config, config.stash[OPTIONS_KEY])
-    session_of(config)  # makes the evidence, which a refusal goes to as well
+    # Making the session makes the evidence, which a refusal goes to as well.
+    selection.check_root(config, session_of(config))
     selection.refuse_other_plugins(config, measuring)
     selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     selection.sort_suites(config, items)

@@ -38,7 +38,7 @@ from pytest_nfvperf.adapters.report.figures import (
 )
 from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
-from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on
+from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on, simulated_lines
 from pytest_nfvperf.adapters.report.subjects import (
     StudyOutcomes,
     differing,
@@ -251,6 +251,7 @@ def _context(
         "page_of": page_of,
         "testbeds": {file: name for name, files in testbeds.items() for file in files if len(testbeds) > 1},
         "machine": run.machine.did,
+        "notices": simulated_lines(run),
         "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
         "suites": suites,
         "rows": _result_rows(pages),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.comparison import comparison_rows, heading
-from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, versions_text
+from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, simulated_lines, versions_text
 from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
 from pytest_nfvperf.model.display import MISSING, visible
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestConclusion, TestResult
@@ -44,8 +44,8 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
     top = [f"## {mark} {escaped(conclusion.headline)}", ""]
     if conclusion.rig:
         top += [f"{_RIG_MARKS[conclusion.rig]} **Rig: {conclusion.rig}**", ""]
-    if conclusion.reason:
-        top += [escaped(conclusion.reason), ""]
+    for line in filter(None, [*simulated_lines(run), conclusion.reason]):
+        top += [escaped(line), ""]
     if conclusion.advice:
         top += [f"*{escaped(conclusion.advice)}.*", ""]
     top += [*_facts(run), "", *_comparison(run, conclusion)]
