@@ -103,6 +103,7 @@ def test_a_search_is_profiled_once_at_overload_and_no_record_has_the_trial(bench
     trials = [record.data["result"]["spec"]["purpose"] for record in bench.recorded("trial")]
     assert PURPOSE not in trials
     assert found.notes == again.notes == ()
+    search().loss_of(bench.live(), Traffic(frame_size=128), 100)
     (told,) = bench.named("CPU profile of trial-")
     assert "100 cycles a packet, 90 without empty polls\n 75.0%    75 cycles  pmd-c01: receive\n" in told
 

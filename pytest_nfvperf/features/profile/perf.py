@@ -24,9 +24,17 @@ from pytest_nfvperf.measure.rig import LiveTopology, RigParts
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
+from pytest_nfvperf.model.disturbance.trial import COUNTED
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
-from pytest_nfvperf.model.measure.cpu_profile import COUNTED, UNKNOWN, CpuProfile, folded, profiled_run, without_name
+from pytest_nfvperf.model.measure.cpu_profile import (
+    CPU_COUNTERS,
+    UNKNOWN,
+    CpuProfile,
+    folded,
+    profiled_run,
+    without_name,
+)
 from pytest_nfvperf.model.measure.ledger import counter_deltas
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -114,7 +122,7 @@ class PerfProfiler:
         try:
             with _unavailable_if_it_fails():
                 if self._threads:  # first: it does not say when it begins to count
-                    started.append(self._start("stat", "-x", ",", "-e", ",".join(COUNTED), "-o", str(counted)))
+                    started.append(self._start("stat", "-x", ",", "-e", ",".join(CPU_COUNTERS), "-o", str(counted)))
                 rate = _HERTZ // max(1, len(self._threads))  # copies of stacks are in memory until they are read
                 started.append(self._start("record", "-N", "-e", event, "-F", str(rate), "-o", str(data)))
                 _await_start(started[-1], data)
@@ -200,10 +208,11 @@ class Profiles:
     def packets(self, live: LiveTopology, outcome: Outcome, subject: str = "") -> Outcome:
         """Send the traffic of an outcome's heaviest trial once more, at overload, and sample the poll-mode threads.
 
-        The trial has no record, so no figure or verdict can rest on it. Once a test for each topology and traffic.
+        The trial has no record, so no figure or verdict can rest on it. Once a test for each topology and traffic; not
+        for counted frames, whose load is calm on purpose.
         """
         tried = [trial for key in outcome.trials if (trial := self._context.trials.get(key)) is not None]
-        specs = {trial.id: trial.result.spec for trial in tried}
+        specs = {trial.id: trial.result.spec for trial in tried if trial.result.spec.purpose != COUNTED}
         if not specs or self._has(name := max(specs, key=lambda key: (specs[key].saturating, specs[key].load_fps))):
             return outcome
         overload = 0.0 if outcome.line_rate_fps is not None else OVERLOAD * (outcome.ceiling_fps or 0.0)

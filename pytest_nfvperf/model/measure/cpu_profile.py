@@ -36,7 +36,7 @@ def why_not_in(time: str, metric: str) -> str:
 # Where CPU cycles went: samples of call stacks, folded.
 
 UNKNOWN = "[unknown]"
-COUNTED = ("cycles", "instructions", "cache-misses")
+CPU_COUNTERS = ("cycles", "instructions", "cache-misses")
 """The CPU's own counters, as the kernel names them."""
 _MOST_IN_FAILURES = 5
 """Functions in a failure; the attachment has more."""
@@ -51,7 +51,7 @@ class CpuProfile:
         cpus: observed ones.
         folded: stacks, the process first and the function that ran last at the end, with their number of samples. A
             function without a name is its binary, in brackets.
-        counts: of the same time, by COUNTED and the DUT's own counters; what nobody counted is absent.
+        counts: of the same time, by CPU_COUNTERS and the DUT's own counters; what nobody counted is absent.
     """
 
     event: str
@@ -80,7 +80,7 @@ class CpuProfile:
     @property
     def facts(self) -> str:
         """What the counters say, as far as they counted."""
-        cycles, instructions, misses = map(self.counts.get, COUNTED)
+        cycles, instructions, misses = map(self.counts.get, CPU_COUNTERS)
         packets, spent = self.counts.get("pmd.packets_received"), self.cycles_per_packet
         busy = self.counts.get("pmd.cycles_busy", 0)
         facts = [f"{spent:.0f} cycles a packet, {busy / packets:.0f} without empty polls"] if spent and packets else []
