@@ -106,6 +106,7 @@ class PerfProfiler:
         self._threads = tuple(str(poller.thread) for poller in pollers)
         self._own_cpus = own_cpus
         self._program = program
+        self._folder = journal.directory / "perf"
 
     def __call__(self, work: Callable[[], object]) -> CpuProfile:
         """Sample during ``work``.
@@ -117,36 +118,40 @@ class PerfProfiler:
         if shutil.which(self._program) is None:
             raise UnavailableError(not_installed(self._program))
         event = "cycles" if _COUNTERS.exists() else "cpu-clock"
-        data, counted = (self._journal.directory / name for name in ("perf.data", "perf.counts"))
+        data, counted = self._folder / "data", self._folder / "counts"
         started: list[ManagedProcess] = []
         try:
+            self._folder.mkdir()
             with _unavailable_if_it_fails():
                 if self._threads:  # first: it does not say when it begins to count
                     started.append(self._start("stat", "-x", ",", "-e", ",".join(CPU_COUNTERS), "-o", str(counted)))
                 rate = _HERTZ // max(1, len(self._threads))  # copies of stacks are in memory until they are read
-                started.append(self._start("record", "-N", "-e", event, "-F", str(rate), "-o", str(data)))
+                started.append(self._start("record", "-e", event, "-F", str(rate), "-o", str(data)))
                 _await_start(started[-1], data)
             work()
             with _unavailable_if_it_fails():
                 for process in started:
                     _end(process)
-                script = [self._program, "script", "--no-inline", "-i", str(data), "-F", _FIELDS]
-                text = run(script, deadline_s=_READ_DEADLINE_S)
+                script = ["script", "--no-inline", "-i", str(data), "-F", _FIELDS]
+                text = run([*self._perf, *script], deadline_s=_READ_DEADLINE_S)
             found = folded(stack for stack in stacks(text) if stack[0] != "swapper")
             return CpuProfile(event, self._cpus, found, counts(counted.read_text()) if counted.exists() else {})
         finally:
             for process in started:
                 process.stop()
-            for file in self._journal.directory.glob("perf.*"):
-                file.unlink(missing_ok=True)
+            shutil.rmtree(self._folder)
+
+    @property
+    def _perf(self) -> list[str]:
+        """It keeps copies of programs and of the vDSO, by default in ~/.debug for good."""
+        return [self._program, "--buildid-dir", str(self._folder / "programs")]
 
     def _start(self, command: str, *arguments: str) -> ManagedProcess:
         """Start perf on the threads, or the CPUs."""
         unwinding = _UNWINDING if command == "record" else ()
         of_threads = [*unwinding, "-t", ",".join(self._threads)]
         where = of_threads if self._threads else ["-g", "-a", "-C", ",".join(map(str, self._cpus))]
-        log = self._journal.directory / f"perf.{command}.log"
-        argv = [self._program, command, *arguments, *where]
+        argv, log = [*self._perf, command, *arguments, *where], self._folder / f"{command}.log"
         return spawn(self._journal, f"perf {command}", argv, log=log, cpus=self._own_cpus)
 
 
