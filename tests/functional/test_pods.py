@@ -106,7 +106,7 @@ def test_a_profile_that_cannot_be_read_is_none_and_the_work_stands(tmp_path: Pat
     )
     perf.chmod(0o755)
     ran = []
-    with pytest.raises(UnavailableError, match="script --no-inline .* exited with status 1"):
+    with pytest.raises(UnavailableError, match=r"script --no-inline .* exited with status 1"):
         PerfProfiler(journal, [0], [Poller(0, 1, 1)], program=str(perf))(lambda: ran.append("work"))
     assert ran == ["work"]
     assert list(journal.directory.glob("perf*")) == []

@@ -79,6 +79,10 @@ STAT = """# started on Mon Nov 30 00:27:25 2026
 def test_what_the_cpu_counts_is_told_and_what_it_does_not_count_is_absent() -> None:
     counted = counts(STAT)
     assert counted == {"cycles": 8_000_000, "instructions": 20_000_000}
+    hybrid = (
+        "5,,cpu_core/cycles/,9,75.00,,\n2,,cpu_atom/cycles/,3,25.00,,\n<not counted>,,cpu_atom/cache-misses/,0,0,,\n"
+    )
+    assert counts(hybrid) == {"cycles": 7}
     packets = {"pmd.packets_received": 50_000}
     told = CpuProfile("cycles", (1,), PROFILE.folded, {**counted, **packets}).summary()
     assert told.splitlines()[1] == "2.50 instructions a cycle"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -85,9 +86,15 @@ def _function(symbol: str, binary: str) -> str:
 
 
 def counts(text: str) -> dict[str, int]:
-    """Parse perf-stat(1) with ``-x ,``: counts by event, without those that the kernel does not have."""
-    fields = [line.split(",") for line in text.splitlines()]
-    return {line[2]: int(line[0]) for line in fields if len(line) > 2 and line[0].isdecimal()}
+    """Parse perf-stat(1) with ``-x ,``: counts by event, without those that the kernel does not have.
+
+    A processor with two kinds of cores counts an event on each ("cpu_core/cycles/"): their sum.
+    """
+    found = Counter[str]()
+    for number, _, event, *_ in (line.split(",") for line in text.splitlines() if line.count(",") > 2):
+        if number.isdecimal():
+            found[event.strip("/").rpartition("/")[2]] += int(number)
+    return dict(found)
 
 
 class PerfProfiler:
@@ -255,7 +262,7 @@ class Profiles:
         elif live.deployment.services:
             why = "its overload could end the sessions of the daemons on this topology"
         elif self._context.time_limit.spare_s < _TAKES_S:
-            why = "the run has no time to spare (--nfv-time-limit)"
+            why = "the run has no time to spare: give it more by --nfv-time-limit"
         if why or generator is None:
             raise UnavailableError(why)
 
