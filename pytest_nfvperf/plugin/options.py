@@ -119,7 +119,7 @@ _OPTIONS = {
         "DIR",
         "record the conversation with the generator in this directory. Engine 'replay' of a testbed file plays it",
     ),
-    "profile-cpu": _flag("draw flame graphs of streams, which show where the CPU cycles go"),
+    "profile-cpu": _flag("draw flame graphs of streams and of poll-mode threads, which show where the CPU cycles go"),
     "virtual-time": _flag(
         "count instructions in a guest instead of measuring time: the cost of a packet is the same on any machine"
     ),

@@ -44,12 +44,13 @@ from pytest_nfvperf.measure.measurements import check_time
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.soak import Soaker, find_loads
-from pytest_nfvperf.measure.streams import Profiling, StreamRunner
+from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
 from pytest_nfvperf.measure.trials import (
     Context,
     DeployedOn,
     InvalidTrialsError,
+    Profiling,
     Recorder,
     RunLocations,
     Trial,
@@ -96,7 +97,7 @@ from pytest_nfvperf.session.comparison import Comparison
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure, Slas, load_baseline
 
-CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
+CPU_PROFILES = Point[Callable[[Callable[[], RigParts], Path, Context], Profiling]]("profiles")
 """Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""
 
 
@@ -234,7 +235,7 @@ class NfvSession:
     def _context(self) -> Context:
         instead = as_it_is if self.traffic is None else self.traffic.replacement_for
         virtual = self.options.virtual_time
-        return Context(
+        context = Context(
             self.recorder,
             self._progress,
             self.backend.clock,
@@ -242,6 +243,10 @@ class NfvSession:
             virtual=virtual,
             replacement_for=instead,
         )
+        if not self.options.profile_cpu or self.options.plan or virtual:
+            return context
+        make = CPU_PROFILES.part("--nfv-profile-cpu")
+        return replace(context, profiling=make(lambda: self.rig.parts, self.run_dir, context))
 
     @cached_property
     def can_share(self) -> bool:
@@ -370,9 +375,6 @@ class NfvSession:
         if (lacking := self.backend.lacks_streams()) is not None:
             raise UnavailableError(lacking)
         check_time("a stream's goodput", virtual=self.options.virtual_time)
-        profile = None
-        if self.options.profile_cpu:
-            profile = CPU_PROFILES.part("--nfv-profile-cpu")(self.rig.parts, self.run_dir, self._context)
         rig, cpus, ends = self.rig, self.backend.testbed.cpus, self.backend.testbed.streams
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
         return StreamRunner(
@@ -382,7 +384,6 @@ class NfvSession:
             rig.parts,
             (ends.client_cpus or every, ends.server_cpus or every),
             rig.parts.make_cpu_accounting(),
-            profile,
         )
 
     def redeploy(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:

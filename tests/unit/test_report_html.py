@@ -223,10 +223,13 @@ def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:
     sample.begin()
     sample.start_test("test_x.py::test_x", (("topology", "pvp"), ("frame_size", "64")), "")
     goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.ABORTED, detail="no valid trial within the budget")
-    sample.add(Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, goals=(goal,)))
+    sample.add(
+        Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, goals=(goal,), notes=("no profile",))
+    )
     sample.add(TestEndData("passed", 1.0))
     sample.end()
     page = render(sample, tmp_path)
+    assert page.count("no profile") == 1
     assert "no valid trial within the budget" in page
     assert ">aborted<" in page
     assert "Nothing was judged, no SLA applied: 1 of 1 selected test passed" in page
