@@ -14,11 +14,11 @@ from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import OvsVersions
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
-from pytest_nfvperf.adapters.testpmd import installation as testpmd
+from pytest_nfvperf.adapters.testpmd.installation import TestpmdVersions
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import OVS
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, CpuPlan
 from pytest_nfvperf.ports.datapath import Datapath, DatapathVersions
 
 T = TypeVar("T")
@@ -115,16 +115,12 @@ def merge_makers(hook: str, tables: Iterable[Mapping[str, T]], own: Mapping[str,
     return merged
 
 
-def is_foreign(dut: Dut) -> bool:
-    return dut.kind is not None and ":" in dut.kind
-
-
-def lacks_foreign(makers: Makers, dut: Dut) -> str | None:
+def lacks_foreign(makers: Makers, kind: str) -> str | None:
     """Why a third party's datapath is not available, and what to do; None where it is."""
-    maker = makers.get(dut.kind or "")
+    maker = makers.get(kind)
     if maker is None:
         return (
-            f"no plugin makes the datapath {dut.kind!r} (there are: {listed(makers) or 'none'}): install its package, "
+            f"no plugin makes the datapath {kind!r} (there are: {listed(makers) or 'none'}): install its package, "
             "or give its maker by the hook pytest_nfvperf_datapaths"
         )
     return maker.lacks()
@@ -154,9 +150,7 @@ def running_datapath(maker: DatapathMaker) -> Iterator[Datapath]:
         journal.close()
 
 
-OWN_VERSIONS: Mapping[str, DatapathVersions] = MappingProxyType(
-    {OVS: OvsVersions(), testpmd.KIND: testpmd.TestpmdVersions()}
-)
+OWN_VERSIONS: Mapping[str, DatapathVersions] = MappingProxyType({OVS: OvsVersions(), TESTPMD: TestpmdVersions()})
 """Versions of what comes with this package, by ``versioned_as`` of the kind."""
 
 

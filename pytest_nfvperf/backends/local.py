@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -49,7 +48,7 @@ from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpm
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
-from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, is_foreign, lacks_foreign, versions_of
+from pytest_nfvperf.backends.foreign_datapaths import Makers, Workshop, lacks_foreign, versions_of
 from pytest_nfvperf.backends.generator_side import (
     VHOST_USER,
     GeneratorSide,
@@ -67,7 +66,7 @@ from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
-from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
+from pytest_nfvperf.model.testbed.ovs_settings import versioned_as
 from pytest_nfvperf.model.testbed.testbed import (
     TESTPMD,
     Dut,
@@ -134,10 +133,11 @@ class LocalBackend(Backend):
         check_pages()
         check_resources(self.testbed)
         check_cpu_rights(self.testbed)
-        self._look_at(self.testbed.ovs.datapath, self.testbed.ovs.prefix)
+        own = versioned_as(self.testbed.ovs.datapath)
+        versions_of(own, self.datapaths).look_at(self.testbed.ovs.prefix)
         for version in self.testbed.ovs.versions:
             try:
-                self._look_at(version.datapath or self.testbed.ovs.datapath, version.prefix)
+                versions_of(version.datapath or own, self.datapaths).look_at(version.prefix)
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
@@ -146,15 +146,7 @@ class LocalBackend(Backend):
         self.side.check()
         check_iperf3(self.testbed.streams)
 
-    def _look_at(self, datapath: str, prefix: str | None) -> None:
-        """Look whether a version is there; errors are those of ``DatapathVersions.look_at``."""
-        if versioned_as(datapath) == OVS:
-            locate(prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
-        elif prefix is not None:  # whether it is installed says ``lacks``
-            versions_of(datapath, self.datapaths).look_at(prefix)
-
     def lacks(self, dut: Dut) -> str | None:
-        dut = named_dut(self.testbed, dut)
         if dut.nodes and is_lab(self.testbed) and not has_cabled_nodes(self.testbed):
             return (
                 "this testbed's cables lead to one DUT, and the topology has nodes: leave --nfv-testbed out, or write "
@@ -172,12 +164,12 @@ class LocalBackend(Backend):
             ovs_for_dut(self.testbed.ovs, dut)
         except UnavailableError as error:
             return str(error)
-        if is_foreign(dut):
-            return lacks_foreign(self.datapaths, dut)
-        if dut.kind == LINUX_BRIDGE:
+        kind = dut_kind(self.testbed.ovs, dut)
+        if ":" in kind:
+            return lacks_foreign(self.datapaths, kind)
+        if kind == LINUX_BRIDGE:
             return BridgeDatapath.lacks(dut)
-        is_testpmd = dut_kind(self.testbed.ovs, dut) == TESTPMD
-        return lacks_testpmd(self.testbed, dut) if is_testpmd else lacks(self.testbed, dut)
+        return lacks_testpmd(self.testbed, dut) if kind == TESTPMD else lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
@@ -229,9 +221,9 @@ class LocalBackend(Backend):
 
     @property
     def can_share(self) -> bool:
-        """Whether a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
+        """Whether a second DUT can be started: private, in userspace, of this package; its ports are ours to make."""
         ovs = self.testbed.ovs
-        private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
+        private = not is_lab(self.testbed) and "system" not in {ovs.instance, ovs.datapath} and ":" not in ovs.datapath
         return private and self.side.extra_generator_mib() is not None
 
     def room(self) -> int:
@@ -363,8 +355,7 @@ class LocalParts(RigParts):
         self.process = Vswitchd(counted=is_virtual(), preferred=not machine.shared)
 
     def make_datapath(self, dut: Dut) -> Datapath:
-        dut = named_dut(self._testbed, dut)
-        journal, name = self._machine.journal, f"ovs{self._name}"
+        journal, name, kind = self._machine.journal, f"ovs{self._name}", dut_kind(self._testbed.ovs, dut)
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
         makers = self._backend.nic_makers
@@ -378,9 +369,9 @@ class LocalParts(RigParts):
                 hosts=self._backend.remote_nodes,
                 counted=self.process.counted,
             )
-        if dut_kind(self._testbed.ovs, dut) == TESTPMD:
+        if kind == TESTPMD:
             return TestpmdDatapath(self._testbed, journal, dut, name=f"{TESTPMD}{self._name}")
-        maker = self._backend.datapaths.get(dut.kind or "")
+        maker = self._backend.datapaths.get(kind)
         if maker is not None:
             prefix = ovs_for_dut(self._testbed.ovs, dut).prefix
             return maker.start(Workshop(journal, self._testbed.cpus, name, prefix))
@@ -416,12 +407,6 @@ class LocalParts(RigParts):
         if generator_mib is None:
             return 0
         return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
-
-
-def named_dut(testbed: Testbed, dut: Dut) -> Dut:
-    """The DUT with its kind, where the testbed's own datapath is none of Open vSwitch's and the test names none."""
-    kind = dut_kind(testbed.ovs, dut)
-    return dut if versioned_as(kind) == OVS else replace(dut, kind=kind)
 
 
 # What only a lab has: cables, the system's OVS, interfaces that are there.

@@ -179,19 +179,16 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         nic_makers=merge_makers(
             "pytest_nfvperf_nic_makers", config.hook.pytest_nfvperf_nic_makers(config=config), NIC_MAKERS
         ),
-        datapaths=_makers_of(config),
+        datapaths=datapath_makers(config),
     )
 
 
-def _makers_of(config: pytest.Config) -> Makers:
+def datapath_makers(config: pytest.Config | None = None) -> Makers:
+    """Third parties' makers of datapaths: those of a run, or that a pytest here would have (plugins, conftest.py)."""
     from pytest_nfvperf.backends.foreign_datapaths import merge_makers  # noqa: PLC0415 - a plan needs none
 
+    config = config or pytest.Config.fromdictargs({}, [])
     return merge_makers("pytest_nfvperf_datapaths", config.hook.pytest_nfvperf_datapaths(config=config))
-
-
-def datapath_makers() -> Makers:
-    """Third parties' makers of datapaths that a pytest here would have: of installed plugins, and of conftest.py."""
-    return _makers_of(pytest.Config.fromdictargs({}, []))
 
 
 def _progress(config: pytest.Config) -> Progress:

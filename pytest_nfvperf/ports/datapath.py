@@ -247,18 +247,11 @@ class Datapath(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One version of a datapath, on this machine.
-
-    Attributes:
-        version: of the datapath.
-        dpdk_version: None where it was built without DPDK.
-        files: what its checksum is of; ``base``: the directory that their names are relative to.
-    """
+    """A version of a datapath, on this machine. ``dpdk_version``: None without DPDK. ``files``: for its checksum."""
 
     version: str
     dpdk_version: str | None
     files: Sequence[Path]
-    base: Path
 
 
 RunStep = Callable[[str, Sequence[str], float], None]

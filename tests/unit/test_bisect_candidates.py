@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import toy_testpmd
 from toy_ovs import buildable, commit, prefix
 
 from pytest_nfvperf.features.bisect.candidates import Installer, NotUsableError, commit_candidates, listed_candidates
@@ -193,3 +194,25 @@ def test_a_prefix_without_open_vswitch_cannot_be_used(tmp_path: Path, registry: 
 
     with pytest.raises(NotUsableError, match="holds no Open vSwitch"):
         Installer(registry).where(candidates[1])
+
+
+def test_versions_of_another_datapath_need_its_name(tmp_path: Path, registry: Registry) -> None:
+    good, bad = (toy_testpmd.prefix(tmp_path / name, name) for name in ("22.11.0", "23.11.0"))
+    with pytest.raises(ConfigError, match=r"'.*/22\.11\.0' is a version of testpmd: give --datapath testpmd"):
+        listed_candidates(str(good), str(bad), [], registry)
+    candidates = listed_candidates(str(good), str(bad), ["installed"], registry, "testpmd")
+    assert Installer(registry, datapath="testpmd").where(candidates[0]) == str(good)
+    with pytest.raises(NotUsableError, match="holds no Open vSwitch"):
+        Installer(registry).where(candidates[0])
+
+
+def test_commits_of_testpmd_are_built_and_removed(tmp_path: Path, registry: Registry) -> None:
+    tree = toy_testpmd.buildable(tmp_path / "dpdk")
+    candidates = commit_candidates(tree, "HEAD~1", "HEAD", "testpmd")
+    installer = Installer(registry, datapath="testpmd")
+    built = [installer.where(candidate) for candidate in candidates]
+    assert [(registry.find(name).version, registry.find(name).datapath) for name in built] == [
+        ("22.11.0", "testpmd"),
+        ("23.11.0", "testpmd"),
+    ]
+    assert sorted(installer.remove_built(candidates)) == sorted(built)

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.report.comparison import (
 )
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.run_facts import dut_facts
+from pytest_nfvperf.model.evidence.comparison import ComparedRun, side_differences
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunResult, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.compare import ComparisonSettings, Side, SideFigures
@@ -72,8 +73,8 @@ def test_the_table_has_a_line_for_each_metric_and_the_reason_of_what_broke(compa
     lines = comparison_text(compared).splitlines()
 
     assert lines[:3] == [
-        "old (baseline): OVS 3.1.0, DPDK 22.11.7",
-        "new: OVS 3.5.0, DPDK 24.11.2, smc-enable=true",
+        "old (baseline): OVS 3.1.0 with DPDK 22.11.7",
+        "new: OVS 3.5.0 with DPDK 24.11.2, smc-enable=true",
         "odd: did not run",
     ]
     rows = {" ".join(line.split()) for line in lines}
@@ -177,11 +178,21 @@ def test_a_version_that_all_sides_have_is_said_once(compared):
     info = dict(compared.duts)["old"]
     alike = replace(compared, comparing=ComparisonSettings(sides), duts=(("off", info), ("on", info)))
     assert heading_once(alike) == [
-        "all: OVS 3.1.0, DPDK 22.11.7",
+        "all: OVS 3.1.0 with DPDK 22.11.7",
         "off (baseline): its defaults",
         "on: smc-enable=true",
     ]
     assert heading_once(compared) == heading(compared)
+
+
+def test_sides_of_testpmd_are_called_so():
+    comparing = ComparisonSettings((Side("old", "a"), Side("new", "b")))
+    duts = [
+        (name, DatapathInfo("testpmd", version, None, "io")) for name, version in (("old", "23.11"), ("new", "24.11"))
+    ]
+    compared = ComparedRun("run", comparing, (), duts=tuple(duts))
+    assert heading(compared) == ["old (baseline): testpmd of DPDK 23.11", "new: testpmd of DPDK 24.11"]
+    assert side_differences(comparing, duts) == (("testpmd", (("old", "23.11"), ("new", "24.11"))),)
 
 
 def test_the_head_says_of_another_dut_only_what_differs(run):

@@ -77,6 +77,31 @@ def test_the_systems_ovs_has_no_sides():
         with_sides(OvsSpec(instance="system"), parse_sides(["installed", "b=/opt/b"]))
 
 
+OLD, NEW = (NamedOvs(name, f"/opt/{name}", f"/opt/{name}", "prefix", datapath="testpmd") for name in ("old", "new"))
+OF_OVS = NamedOvs("ovs", "/opt/ovs", "/opt/ovs", "prefix", datapath="ovs")
+
+
+def test_sides_of_another_datapath_make_it_the_testbeds_own():
+    ovs = with_sides(OvsSpec(prefix="/opt/ovs", versions=(OLD, NEW)), parse_sides(["old", "new"]))
+    assert (ovs.datapath, ovs.prefix) == ("testpmd", None)
+    assert ovs_for_dut(ovs, Dut(version="new")).prefix == "/opt/new"
+    back = with_sides(OvsSpec(datapath="testpmd", versions=(OF_OVS,)), parse_sides(["ovs", "again=ovs"]))
+    assert (back.datapath, back.prefix) == ("dpdk", None)
+
+
+@pytest.mark.parametrize(
+    ("sides", "settings", "message"),
+    [
+        (["old", "ovs"], [], "'ovs' is one of Open vSwitch and 'old' is one of testpmd"),
+        (["old", "new"], [f"new:{EMC}=0"], "'new' is no Open vSwitch, and has no other_config"),
+    ],
+)
+def test_sides_that_cannot_be_compared_are_refused(sides, settings, message):
+    with pytest.raises(ConfigError) as error:
+        with_sides(OvsSpec(versions=(OLD, NEW, OF_OVS)), parse_sides(sides, settings))
+    assert message in str(error.value)
+
+
 def test_a_side_whose_readings_were_all_disturbed_decides_nothing_and_says_so():
     comparison = SimpleNamespace(settings=SimpleNamespace(margin=0.02))
     figure = SimpleNamespace(units={"forwarding_rate": "pps", "cycles_per_packet": "cycles"})

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import toy_testpmd
 from toy_ovs import buildable, commit, prefix, repository
 
 from pytest_nfvperf.adapters.host.apt import Archive, debian_archives
@@ -75,7 +76,7 @@ def test_a_pattern_removes_all_of_its_names_and_no_other(
 def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path: Path) -> None:
     add_version(str(prefix(tmp_path / "a" / "ovs")), registry)
     other = str(prefix(tmp_path / "b" / "ovs", "3.4.0"))
-    with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, prefix in .*/a/ovs: .*--name"):
+    with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, ovs prefix in .*/a/ovs: .*--name"):
         add_version(other, registry)
     add_version(other, registry, name="newer")
     assert [(each.name, each.version) for each in registry.all()] == [("newer", "3.4.0"), ("ovs", "3.3.4")]
@@ -305,6 +306,30 @@ def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, 
     assert resolve_versions(file, ["installed"], None).prefix is None
 
 
+def test_a_version_of_another_datapath_is_the_testbeds_own_dut(registry: Registry, tmp_path: Path) -> None:
+    add_version(str(toy_testpmd.prefix(tmp_path / "kept")), registry, datapath="testpmd")
+    told = resolve_versions(OvsSpec(prefix="/file"), ["kept"], None)
+    assert (told.datapath, told.prefix) == ("testpmd", str(tmp_path / "kept"))
+    assert ovs_for_dut(told, Dut("testpmd")).prefix == told.prefix
+    assert ovs_for_dut(told, Dut("dpdk")).prefix is None, "an Open vSwitch is the installed one then"
+    assert ovs_for_dut(OvsSpec(prefix="/own"), Dut("testpmd")).prefix is None
+
+
+@pytest.mark.parametrize(
+    ("dut", "datapath", "message"),
+    [
+        (Dut("testpmd", version="v"), "ovs", "'v' is a version of Open vSwitch, and the DUT is 'testpmd'"),
+        (Dut(version="v"), "testpmd", "'v' is a version of testpmd, and the DUT is 'dpdk'"),
+        (Dut("acme:wire", version="v"), "testpmd", "'v' is a version of testpmd, and the DUT is 'acme:wire'"),
+    ],
+)
+def test_a_version_of_another_datapath_is_refused_for_a_dut(dut: Dut, datapath: str, message: str) -> None:
+    ovs = OvsSpec(versions=(NamedOvs("v", "/kept", "/kept", datapath=datapath), NamedOvs("i", "installed")))
+    with pytest.raises(UnavailableError, match=message):
+        ovs_for_dut(ovs, dut)
+    assert ovs_for_dut(ovs, dataclasses.replace(dut, version="i")).prefix is None, "an installed one is of any"
+
+
 def test_a_dut_names_a_version_of_the_testbed() -> None:
     ovs = OvsSpec(prefix="/own", versions=(NamedOvs("old", "debian:bullseye", "/kept/old"),))
     assert ovs_for_dut(ovs, Dut()).prefix == "/own"
@@ -464,5 +489,7 @@ def test_a_branch_that_went_on_is_another_version(
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
     add_version("git:HEAD~1", registry, source=tree, name="tip", dpdk=False)
-    with pytest.raises(ConfigError, match=r"'tip' is the name of another version, git:[0-9a-f]{40} in .*tip/prefix: "):
+    with pytest.raises(
+        ConfigError, match=r"'tip' is the name of another version, ovs git:[0-9a-f]{40} in .*tip/prefix: "
+    ):
         add_version("git:HEAD", registry, source=tree, name="tip", dpdk=False)

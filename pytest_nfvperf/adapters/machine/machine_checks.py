@@ -60,6 +60,7 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
 )
 from pytest_nfvperf.model.testbed.cpu_neighbours import advice as cpus_to_write
 from pytest_nfvperf.model.testbed.lab_cables import is_lab, is_pci, ports_here
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
 from pytest_nfvperf.model.testbed.testbed import (
     ON_DPDK,
     TESTBED_DUT,
@@ -125,7 +126,8 @@ OK, WARN, MISSING = CheckState.OK, CheckState.WARN, CheckState.MISSING
 
 def checks(testbed: Testbed | None = None) -> list[Check]:
     """Check everything; with a testbed, also what it needs (its OVS prefix, its TRex server)."""
-    prefix = testbed.ovs.prefix if testbed is not None else None
+    prefix = ovs_for_dut(testbed.ovs, Dut("dpdk")).prefix if testbed is not None else None
+    wants_ovs = testbed is None or versioned_as(testbed.ovs.datapath) == OVS
     # Without a file the datapath without DPDK is good enough.
     wants_dpdk = (
         testbed is not None
@@ -142,8 +144,8 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         Check("isolated CPUs", *_isolation()),
         Check("open files", *_open_files(), needed=True),
         Check("hugepages", *_hugepages(), needed=wants_dpdk),
-        Check("Open vSwitch", *_ovs(prefix), needed=True),
-        Check("DPDK in OVS", *_dpdk(prefix), needed=wants_dpdk),
+        Check("Open vSwitch", *_ovs(prefix), needed=wants_ovs),
+        Check("DPDK in OVS", *_dpdk(prefix), needed=wants_dpdk and wants_ovs),
         Check("generator toolchain", *_toolchain()),
         Check("nfvperf-gen", *_generator(), needed=wants_generator),
         Check("kernel datapath", *_kernel_datapath(), needed=wants_kernel),

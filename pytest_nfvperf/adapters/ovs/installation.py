@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.net.netlink import has_family
@@ -17,7 +18,7 @@ from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
-from pytest_nfvperf.model.testbed.ovs_settings import OVS, OVS_DEFAULT
+from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, OVS, OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_for_dut
 from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
 
@@ -113,6 +114,29 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
         dpdk_version=dpdk_version,
         root=root,
     )
+
+
+def facts_of_program(spec: OvsSpec, program: Path) -> dict[str, Any]:
+    """Return the fields ``installation``, ``origin`` and ``build`` of a DatapathInfo that any program has."""
+    named = next((version for version in spec.versions if version.prefix == spec.prefix), None)
+    build = named.build if named is not None else ()
+    if spec.prefix is None:
+        build += _package(str(program))
+    if named is not None and named.checksum:
+        build += (("checksum", named.checksum),)
+    origin = named.origin if named is not None else ""
+    origin = origin or ("prefix" if spec.prefix is not None else INSTALLED)
+    return {"installation": str(program), "origin": origin, "build": build}
+
+
+@cache
+def _package(program: str) -> tuple[tuple[str, str], ...]:
+    """Return Debian's package of an installed program, and its version; empty if dpkg does not know the file."""
+    try:
+        owner, _, _ = run(["dpkg-query", "--search", str(Path(program).resolve())]).partition(": ")
+        return ((owner, run(["dpkg-query", "--show", "--showformat=${Version}", owner])),)
+    except TestbedError:  # no dpkg here, or it was installed by hand
+        return ()
 
 
 def is_root(path: Path) -> bool:
@@ -253,7 +277,7 @@ class OvsVersions(DatapathVersions):
 
     def look_at(self, prefix: str | None) -> Installation:
         found = locate(prefix)
-        return Installation(found.version, found.dpdk_version, _files_of(found), Path(found.prefix or "/"))
+        return Installation(found.version, found.dpdk_version, _files_of(found))
 
     def complete_root(self, root: Path) -> None:
         # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.

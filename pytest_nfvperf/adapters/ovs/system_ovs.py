@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import Home
-from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, OvsBinaries
+from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, OvsBinaries, facts_of_program
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, RunningOvs
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
-from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 _RUN_DIRECTORY = Path("/run/openvswitch")
@@ -269,29 +267,10 @@ class SystemOvs(RunningOvs):
 
 def installation_facts(spec: OvsSpec, binaries: OvsBinaries, instance: RunningOvs) -> dict[str, Any]:
     """Return the fields ``installation``, ``origin`` and ``build`` of a DatapathInfo."""
-    named = next((version for version in spec.versions if version.prefix == spec.prefix), None)
-    origin = named.origin if named is not None else ""
-    build = list(named.build) if named is not None else []
-    if spec.prefix is None:
-        build += _package(str(binaries.vswitchd))
-    if named is not None and named.checksum:
-        build.append(("checksum", named.checksum))
+    facts = facts_of_program(spec, binaries.vswitchd)
+    build = list(facts["build"])
     for name, column in (("port types", "iface_types"), ("datapath types", "datapath_types")):
         types = sorted(getattr(instance.db.root, column)) if instance.db.has_column(_DATABASE, column) else []
         if types:
             build.append((name, ", ".join(map(str, types))))
-    return {
-        "installation": str(binaries.vswitchd),
-        "origin": origin or ("prefix" if spec.prefix is not None else INSTALLED),
-        "build": tuple(build),
-    }
-
-
-@cache
-def _package(vswitchd: str) -> tuple[tuple[str, str], ...]:
-    """Return Debian's package of an installed vswitchd, and its version; empty if dpkg does not know the file."""
-    try:
-        owner, _, _ = run(["dpkg-query", "--search", str(Path(vswitchd).resolve())]).partition(": ")
-        return ((owner, run(["dpkg-query", "--show", "--showformat=${Version}", owner])),)
-    except TestbedError:  # no dpkg here, or it was installed by hand
-        return ()
+    return {**facts, "build": tuple(build)}

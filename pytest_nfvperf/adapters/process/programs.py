@@ -165,6 +165,7 @@ LIBRARIES = (
     Program("librte-meta-bus", "librte-meta-bus", "DPDK's bus drivers; without vdev no virtual port is found"),
     Program("librte-meta-mempool", "librte-meta-mempool", "DPDK's mempool drivers; without ring no packet passes"),
     Program("librte-meta-net", "librte-meta-net", "DPDK's port drivers: virtio-user, af_packet, NICs"),
+    Program("python3-pyelftools", "python3-pyelftools", "to build testpmd from a git tree", Use.EXTRA, "such versions"),
     Program("python3-venv", "python3-venv", "the virtual environment", Use.TESTS),
     Program("ca-certificates", "ca-certificates", "pip trusts the machine's certificates", Use.TESTS),
 )

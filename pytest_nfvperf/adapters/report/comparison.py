@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from pytest_nfvperf.adapters.report import vega
+from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal import rendered, table
 from pytest_nfvperf.adapters.report.vega import Look, Row, View
@@ -187,7 +188,7 @@ def heading(compared: ComparedRun) -> list[str]:
     duts, lines = dict(compared.duts), []
     for side in compared.comparing.sides:
         info = duts.get(side.name)
-        what = "did not run" if info is None else f"OVS {info.version}, DPDK {info.dpdk_version or MISSING}"
+        what = "did not run" if info is None else versions_text(info)
         own = "".join(f", {key}={value}" for key, value in dict(side.settings).items())
         role = " (baseline)" if side == compared.comparing.baseline else ""
         lines.append(f"{side.name}{role}: {what}{own}")
@@ -197,12 +198,12 @@ def heading(compared: ComparedRun) -> list[str]:
 def heading_once(compared: ComparedRun) -> list[str]:
     """As ``heading``; a version that all sides have is said once."""
     lines = heading(compared)
-    versions = {tuple(line.partition(": ")[2].split(", ")[:2]) for line in lines}
+    versions = {line.partition(": ")[2].split(", ")[0] for line in lines}
     if len(versions) > 1 or len(lines) < 2:
         return lines
-    own = [(name, rest.split(", ")[2:]) for name, _, rest in (line.partition(": ") for line in lines)]
+    own = [(name, rest.split(", ")[1:]) for name, _, rest in (line.partition(": ") for line in lines)]
     return [
-        f"all: {', '.join(versions.pop())}",
+        f"all: {versions.pop()}",
         *(f"{name}: {', '.join(set_) or 'its defaults'}" for name, set_ in own),
     ]
 

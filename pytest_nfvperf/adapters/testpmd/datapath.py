@@ -28,6 +28,7 @@ from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.ovs.installation import facts_of_program
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of
 from pytest_nfvperf.adapters.process.journal import Journal, read_stat
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
@@ -201,6 +202,7 @@ class TestpmdDatapath(Datapath):
             raise TestbedError(f"the datapath {TESTPMD!r} is not possible here: {missing}")
         spec = ovs_for_dut(testbed.ovs, dut)
         self._binary = locate(spec.prefix)
+        self._facts = facts_of_program(spec, self._binary.program)
         self._tuning = dut.tuning.over(spec.tuning)
         self._mode = dut.forwarding or spec.forwarding
         self._testbed, self._journal, self._name = testbed, journal, name
@@ -217,8 +219,8 @@ class TestpmdDatapath(Datapath):
             self._binary.version,
             None,
             f"{self._binary.program}; forwarding {self._mode} on CPU {cpu_list(cpus)}, {ports}",
-            installation=str(self._binary.program),
             cores=len(cpus),
+            **self._facts,
         )
 
     def build(self, topology: Topology) -> BuiltTestpmd:
@@ -269,7 +271,7 @@ class TestpmdDatapath(Datapath):
             options.append(f"--mbuf-size={-(-(mtu + _AROUND_BYTES) // 64) * 64}")
         # What testpmd prints by itself would be in an answer of its console.
         program = self._binary.command(self._journal.directory)
-        return ["stdbuf", "-oL", *program, *eal, "-v", "--", *options, "--mask-event=all"]
+        return [*program, *eal, "-v", "--", *options, "--mask-event=all"]
 
     def collectors(self) -> tuple[Collector, ...]:
         """The sources "testpmd", and "pmd-sched" of the newest topology's process."""

@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import MISSING_LIBRARY, files_below, is_root
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import completed, describe_exit
 from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.adapters.testpmd.console import PROGRAM
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import TESTPMD
 from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
 
-KIND = "testpmd"
-_PROGRAM = "dpdk-testpmd"
 _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
 _ASK_DEADLINE_S = 20.0
-_NAMES = tuple(f"{directory}/{name}" for name in (_PROGRAM, "testpmd") for directory in ("bin", "app", "build/app"))
-_OPTION = re.compile(r"^option\('(\w+)'", re.MULTILINE)
 _DRIVERS = (
     *("bus/pci", "bus/vdev", "bus/auxiliary", "mempool/ring", "common/iavf", "common/idpf", "common/mlx5"),
     *(f"net/{name}" for name in ("virtio", "vhost", "af_packet", "af_xdp", "memif", "null", "ring", "tap", "bonding")),
@@ -37,8 +35,7 @@ _OPTIONS = {
     "enable_apps": "test-pmd",
     "enable_drivers": ",".join(_DRIVERS),
 }
-"""Of meson. Static: testpmd is one file. Of DPDK's own options a tree gets those that it knows."""
-_MESONS = ("buildtype", "default_library")
+"""Of meson. Static: testpmd is one file. A tree gets those that it knows: 20.11 and 21.11 lack the last."""
 _SETUP_DEADLINE_S, _MAKE_DEADLINE_S = 300.0, 3600.0
 
 
@@ -49,7 +46,7 @@ class TestpmdBinary:
     Attributes:
         prefix: of the installation, or its root; None for the distribution's package.
         version: of DPDK.
-        libraries: directories of its shared libraries and drivers, if they are its own.
+        libraries: directories of its shared libraries, if they are its own.
         root: the root directory in which it runs; None if it runs without one.
     """
 
@@ -62,8 +59,12 @@ class TestpmdBinary:
     root: Path | None = None
 
     def command(self, *visible: Path) -> tuple[str, ...]:
-        """Return its command line, without arguments. ``visible``: directories that it must see in a root."""
-        return _command(self.root, self.program, self.libraries, visible)
+        """Its command line, without arguments; a line is written at once. ``visible``: directories, in a root."""
+        own = ["env", f"LD_LIBRARY_PATH={':'.join(map(str, self.libraries))}"] if self.libraries else []
+        if self.root is None:
+            return ("stdbuf", "-oL", *own, str(self.program))
+        argv = ["/usr/bin/stdbuf", "-oL", str(Path("/") / self.program.relative_to(self.root))]  # the root's own
+        return private_mounts.in_root(self.root, argv, tuple(dict.fromkeys(visible)))
 
 
 def locate(prefix: str | None = None) -> TestpmdBinary:
@@ -79,32 +80,24 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
     """
     root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
     if prefix is None:
-        installed = find(_PROGRAM)
+        installed = find(PROGRAM)
         if installed is None:
-            raise TestbedError(f"testpmd is not installed: {install_hint(_PROGRAM)}, or name a version of it")
+            raise TestbedError(f"testpmd is not installed: {install_hint(PROGRAM)}, or name a version of it")
         program = Path(installed)
     else:
         bases = [root / "usr", root / "usr/local"] if root is not None else [Path(prefix)]
-        candidates = [base / name for base in bases for name in _NAMES]
+        candidates = [base / directory / PROGRAM for base in bases for directory in ("bin", "app")]
         found = next((path for path in candidates if path.is_file()), None)
         if found is None:
             looked = ", ".join(map(str, candidates))
             raise ConfigError(f"{prefix!r} holds no testpmd: looked for {looked}")
         program = found
-    libraries = tuple(_libraries(Path(prefix))) if prefix is not None and root is None else ()
-    return TestpmdBinary(prefix, program, _version(_command(root, program, libraries, ()), program), libraries, root)
-
-
-def _libraries(prefix: Path) -> list[Path]:
-    return sorted({path.parent for path in prefix.glob("lib*/**/librte_*.so.*")})
-
-
-def _command(root: Path | None, program: Path, libraries: Sequence[Path], visible: Sequence[Path]) -> tuple[str, ...]:
-    if root is not None:
-        return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
-    if libraries:
-        return ("env", f"LD_LIBRARY_PATH={':'.join(map(str, libraries))}", str(program))
-    return (str(program),)
+    own = Path(prefix) if prefix is not None and root is None else None
+    libraries = (
+        tuple(each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")) if own else ()
+    )
+    binary = TestpmdBinary(prefix, program, "", libraries, root)
+    return replace(binary, version=_version(binary.command(), program))
 
 
 def _version(command: Sequence[str], program: Path) -> str:
@@ -123,17 +116,18 @@ class TestpmdVersions(DatapathVersions):
 
     __test__ = False
 
-    kind = KIND
-    packages = ("dpdk-dev", "librte-meta-bus", "librte-meta-mempool", "librte-meta-net")
+    kind = TESTPMD
+    packages = ("dpdk-dev", "librte-meta-bus", "librte-meta-mempool", "librte-meta-net", "coreutils")  # for stdbuf
     recorded = packages[:1]
     sources = ("app/test-pmd/testpmd.c", "meson_options.txt")
     tools = ("meson", "ninja", "cc", "pkg-config")
 
     def look_at(self, prefix: str | None) -> Installation:
         found = locate(prefix)
-        shared = [path for directory in found.libraries for path in directory.glob("librte_*.so*")]
+        parts = ("librte_*.so*", "dpdk/pmds-*/librte_*.so*")
+        shared = [path for directory in found.libraries for part in parts for path in directory.glob(part)]
         files = [found.program, *shared] if found.root is None else files_below(found.root)
-        return Installation(found.version, found.version, files, Path(prefix or "/"))
+        return Installation(found.version, found.version, files)
 
     def options(self, *, dpdk: bool) -> Sequence[str]:
         if not dpdk:
@@ -141,11 +135,11 @@ class TestpmdVersions(DatapathVersions):
         return [f"-D{name}={value}" for name, value in _OPTIONS.items()]
 
     def configure(self, run: RunStep, tree: Path, directory: Path, options: Sequence[str]) -> None:
-        known = {*_MESONS, *_OPTION.findall((tree / "meson_options.txt").read_text(encoding="utf-8"))}
-        own = [option for option in options if option.removeprefix("-D").partition("=")[0] in known]
+        known = (tree / "meson_options.txt").read_text(encoding="utf-8")
+        own = [each for each in options if "enable_" not in each or each[len("-D") : each.index("=")] in known]
         run("meson setup", ["meson", "setup", str(directory), str(tree), *own], _SETUP_DEADLINE_S)
 
     def make(self, run: RunStep, directory: Path, prefix: Path) -> None:
-        run("ninja", ["ninja", "-C", str(directory), f"app/{_PROGRAM}"], _MAKE_DEADLINE_S)
+        run("ninja", ["ninja", "-C", str(directory), f"app/{PROGRAM}"], _MAKE_DEADLINE_S)
         (prefix / "bin").mkdir(parents=True)
-        shutil.copy2(directory / "app" / _PROGRAM, prefix / "bin")
+        shutil.copy2(directory / "app" / PROGRAM, prefix / "bin")

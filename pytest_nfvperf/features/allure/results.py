@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,7 +26,7 @@ from allure_commons.utils import md5, now
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.junit import module_of, split_node_id
-from pytest_nfvperf.adapters.report.run_facts import flattened
+from pytest_nfvperf.adapters.report.run_facts import flattened, versions_text
 from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestResult
 from pytest_nfvperf.model.evidence.records import RunData, TestData
@@ -240,7 +241,8 @@ def _property_lines(facts: Mapping[str, str]) -> Iterator[str]:
 def environment(run: RunData) -> dict[str, str]:
     shown = {"testbed": run.testbed.name, "profile": run.profile, "nfvperf": run.tool_version, "python": run.python}
     if run.dut is not None:
-        shown |= {"dut": f"OVS {run.dut.version} ({run.dut.kind})", "dut.dpdk": run.dut.dpdk_version or "none"}
+        what = versions_text(replace(run.dut, dpdk_version=None))
+        shown |= {"dut": f"{what} ({run.dut.kind})", "dut.dpdk": run.dut.dpdk_version or "none"}
     if run.generator is not None:
         shown["generator"] = f"{run.generator.engine} {run.generator.version}"
     return shown | dict(flattened(run.fingerprint))

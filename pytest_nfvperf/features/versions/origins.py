@@ -80,8 +80,8 @@ def add_version(
         if same and (make is not None or prefix == Path(cached.place)):
             return cached, False
         raise ConfigError(
-            f"{name!r} is the name of another version, {_origin(cached)} in {cached.place}: give this one "
-            "another by --name, or remove that one by `nfvperf ovs remove`"
+            f"{name!r} is the name of another version, {cached.datapath} {cached.origin} in {cached.place}: give this "
+            "one another by --name, or remove that one by `nfvperf ovs remove`"
         )
     with registry.making(name) as new:
         directory, options = (prefix, ()) if make is None else make(new)
@@ -102,7 +102,7 @@ def _version_in(
         place=str(location),
         version=found.version,
         dpdk_version=found.dpdk_version,
-        checksum=checksum(found.files, found.base),
+        checksum=checksum(found.files, directory),
         added=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         build=options,
         datapath=of.kind,
@@ -241,10 +241,6 @@ def _remove(arguments: argparse.Namespace) -> int:
             registry.remove(each)
             print(f"removed {each}")
     return 0
-
-
-def _origin(version: CachedVersion) -> str:
-    return version.origin if version.datapath == OVS else f"{version.datapath} {version.origin}"
 
 
 def _described(version: CachedVersion) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, plain
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings, ReadingMethod, SideState, Word
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 MACHINE_FACTS = (
@@ -138,7 +139,8 @@ def side_differences(
     """How the sides differ: versions, origin, build and settings; "-" for an absent one."""
     facts = {side.name: dict(side.settings) for side in comparing.sides}
     for name, info in duts:
-        versions = (("OVS", info.version), ("DPDK", info.dpdk_version or "-"), ("datapath", info.kind))
+        what = "OVS" if versioned_as(info.kind.partition("+")[0]) == OVS else info.kind  # nodes may have several
+        versions = ((what, info.version), ("DPDK", info.dpdk_version or "-"), ("datapath", info.kind))
         built = (*versions, ("from", info.origin), ("program", info.installation), *info.build)
         if name in facts:
             facts[name] = {what: text for what, text in built if text} | facts[name]

@@ -41,13 +41,7 @@ from pytest_nfvperf.model.fields import (
     file_key,
     words,
 )
-from pytest_nfvperf.model.testbed.ovs_settings import (
-    OVS_DEFAULT,
-    NamedOvs,
-    Tuning,
-    versioned_as,
-    versioned_name,
-)
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, NamedOvs, Tuning, versioned_as, versioned_name
 from pytest_nfvperf.model.topology.links import NODE_NAME
 from pytest_nfvperf.model.topology.topology import Topology
 

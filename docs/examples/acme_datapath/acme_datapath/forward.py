@@ -1,6 +1,6 @@
 """The wire itself: a program that passes frames among the ports of each bridge.
 
-``python -m acme_datapath.forward READY p0,p1 [p2,p3 ...]`` runs in the namespace that has the ports, and makes the file
+``python forward.py READY p0,p1 [p2,p3 ...]`` runs in the namespace that has the ports, and makes the file
 READY once it listens.
 """
 
@@ -11,6 +11,7 @@ import socket
 import sys
 from pathlib import Path
 
+VERSION = "1.0"
 ALL_PROTOCOLS = 0x0003  # ETH_P_ALL, linux/if_ether.h
 SOL_PACKET = 263  # linux/socket.h
 IGNORE_OUTGOING = 23  # PACKET_IGNORE_OUTGOING, linux/if_packet.h: what we send is not read again

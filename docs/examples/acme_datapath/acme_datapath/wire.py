@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest_nfvperf as nfv
@@ -18,6 +20,7 @@ from pytest_nfvperf.parts import Port
 
 KIND = "acme:wire"
 READY_POLL_S = 0.01
+PROGRAM = "forward.py"
 
 
 def ip(*words: str) -> str:
@@ -42,6 +45,29 @@ class WireMaker(extend.DatapathMaker):
         """Nothing runs before there is a topology."""
         return Wire(workshop)
 
+    def versions(self) -> WireVersions:
+        """For ``nfvperf ovs add DIRECTORY --datapath acme:wire``, and ``Dut("acme:wire", version=...)``."""
+        return WireVersions()
+
+
+class WireVersions(extend.DatapathVersions):
+    """A version is a directory with a program."""
+
+    kind = KIND
+
+    def look_at(self, prefix: str | None) -> extend.Installation:
+        """Its version, and the file that its checksum is of."""
+        program = program_of(prefix)
+        if not program.is_file():
+            raise nfv.ConfigError(f"{prefix!r} holds no {KIND}: it has no {PROGRAM}")
+        version = re.search(r'VERSION = "(.+)"', program.read_text(encoding="utf-8"))
+        return extend.Installation(version[1] if version else "unknown", None, (program,))
+
+
+def program_of(prefix: str | None) -> Path:
+    """The program of a version, or of this package."""
+    return Path(__file__).with_name(PROGRAM) if prefix is None else Path(prefix, PROGRAM)
+
 
 class Wire(extend.Datapath):
     """The wires of all topologies."""
@@ -53,7 +79,8 @@ class Wire(extend.Datapath):
 
     def info(self) -> extend.DatapathInfo:
         """Kind, version, how it runs, and on how many CPUs."""
-        return extend.DatapathInfo(KIND, "1.0", None, "packet sockets on veth pairs", cores=len(self._workshop.cpus))
+        version = WireVersions().look_at(self._workshop.prefix).version
+        return extend.DatapathInfo(KIND, version, None, "packet sockets on veth pairs", cores=len(self._workshop.cpus))
 
     def build(self, topology: nfv.Topology) -> BuiltWire:
         """All bridges of it, each a wire of its own."""
@@ -112,7 +139,7 @@ class BuiltWire(extend.BuiltTopology):
 
     def _command(self) -> list[str]:
         bridges = [",".join(self.topology.bridge_ports(bridge)) for bridge in self.topology.bridges]
-        return [sys.executable, "-m", "acme_datapath.forward", str(self._ready), *bridges]
+        return [sys.executable, str(program_of(self._workshop.prefix)), str(self._ready), *bridges]
 
     def attachments(self) -> Mapping[str, str | None]:
         """DPDK's words for the far ends; the embedded generator takes them."""
