@@ -227,7 +227,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines, simulated_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.summary_table import run_table, times_text  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.texts import lines_of_test, since_lines  # noqa: PLC0415
     from pytest_nfvperf.model.display import folded, how_many  # noqa: PLC0415
 
     run = read_run(arguments.run)
@@ -251,6 +251,7 @@ def _show(arguments: argparse.Namespace) -> int:
         *describe_testbed(run),
         *not_for_testbed_lines(run.not_for_testbed),
         *([f"{did}."] if did is not None else []),
+        *since_lines(run),
         *run.problems,
         conclusion.last_line,
     ]

@@ -278,6 +278,8 @@ def pytest_runtest_makereport(
 
     session = session_of(item.config)
     if call.when == "call":
+        with parts_of(item.config).isolated("figures cannot be compared with the last run"):
+            session.compare_with_last()
         with parts_of(item.config).isolated("figures of a test are missing in the JUnit file"):
             item.user_properties.extend(session.junit_properties())
     if call.excinfo is not None and isinstance(call.excinfo.value, UnavailableError):

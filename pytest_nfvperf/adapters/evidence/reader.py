@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
@@ -100,6 +101,12 @@ def evidence_schema() -> dict[str, Any]:
 
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""
+
+_HEAD = re.compile(
+    rb'\{"schema":\d+,"kind":"(?P<kind>\w+)","id":"[^"]*","run":"[^"]*","test":(?P<test>"(?:[^"\\]|\\.)*"),'
+)
+"""As the writer has it."""
+_OF_RESULTS = frozenset({"run", "test", "topology", "outcome", "verdict", "comparison", "error", "test_end", "run_end"})
 
 CONTROLLER, STOPPED, REFUSED = "controller", "stopped", "refused"
 """Ends of names of files that say how a whole run ended. They are written by the process that distributes tests to
@@ -234,6 +241,7 @@ def read_run(
     *,
     steps: bool = True,
     known_ends: Mapping[str, RunEndData] | None = None,
+    results_of: Collection[str] | None = None,
 ) -> RunEvidence:
     """Read a results directory (all its evidence files) or one evidence file.
 
@@ -245,6 +253,7 @@ def read_run(
         steps: False keeps only the last search step of each test. The others take most of a run's memory, and the
             conclusion does not need them.
         known_ends: how the processes of these files ended, if they could not write it.
+        results_of: only what came of these tests, without their trials: all else costs no more than its bytes.
 
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
@@ -259,6 +268,8 @@ def read_run(
     for file in files:
         evidence.tests = {}  # those of this file: which file decides on a test is known once all are read
         for number, text in _complete_lines(file, evidence):
+            if results_of is not None and not _is_result(text, results_of):
+                continue
             line = _parse(file, number, text)
             _check_identity(evidence, seen, line, (file.name, number))
             _take(evidence, file.name, line, parts)
@@ -352,6 +363,14 @@ def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, by
                 evidence.problems.append(
                     f"{file.name}: line {number} is cut off after {len(line)} bytes and left out: {why}"
                 )
+
+
+def _is_result(line: bytes, tests: Collection[str]) -> bool:
+    """Whether a line is of a run, or a result of one of these tests, by its first bytes; True where they do not say."""
+    head = _HEAD.match(line)
+    if head is None or head["kind"].decode() not in _OF_RESULTS:
+        return head is None
+    return head["test"] == b'""' or json.loads(head["test"]) in tests
 
 
 def _is_object(line: bytes) -> bool:
