@@ -1,7 +1,6 @@
 """A run as metrics of OpenTelemetry, sent over OTLP: its figures, and the samples of its soaks.
 
-Each data point is a gauge at the time of its measurement, and has the same attributes whenever it is sent. So a run
-that is sent twice is in a database once. The exporter is OpenTelemetry's own, and heeds its environment variables.
+A data point is a gauge with the time and the attributes of its measurement: sent twice, it is in a database once.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -46,11 +46,14 @@ def figure_points(run: RunEvidence) -> Iterator[Point]:
 
 
 def sample_points(run: RunEvidence) -> Iterator[Point]:
-    """All samples of soaks. A count is that of the interval that ends at its time."""
-    directory = run.path if run.path.is_dir() else run.path.parent
+    """All samples of soaks. A count is that of the interval that ends at its time. Print which files are absent."""
     soaks = [(test, *item) for test in run.tests.values() for item in test.soaks.items()]
     for test, key, soak in soaks:
-        table, trial = read_samples(directory / soak.samples), run.trials.get(soak.trial)
+        file = (run.path if run.path.is_dir() else run.path.parent) / soak.samples
+        if not file.exists():
+            print(f"nfvperf: left out: the samples of {key}, since there is no {file}", file=sys.stderr)
+            continue
+        table, trial = read_samples(file), run.trials.get(soak.trial)
         # A trial is recorded as soon as its counters are read. A soak that broke off has none.
         ended, took_s = (soak.trial, trial.wall_s) if trial is not None else (key, soak.soak.elapsed_s)
         began_ns = run.times_ns[ended] - round(took_s * 1e9)
@@ -124,22 +127,19 @@ def _refusal(answer: Any) -> str:
         return str(answer)
     if answer.status_code // 100 != 2:
         return " ".join(f"{answer.status_code} {answer.reason} {answer.text[:200]}".split())
-    if "protobuf" not in answer.headers.get("Content-Type", ""):
-        return ""
-    partial = metrics_service_pb2.ExportMetricsServiceResponse.FromString(answer.content).partial_success
+    content = answer.content if "protobuf" in answer.headers.get("Content-Type", "") else b""
+    partial = metrics_service_pb2.ExportMetricsServiceResponse.FromString(content).partial_success
     refused = partial.rejected_data_points
     return f"it refused {refused} data points: {partial.error_message}" if refused else ""
 
 
 def _metrics_data(run: RunEvidence, points: Sequence[Point]) -> Any:
-    """In the SDK's own classes: its meters would stamp each point with the time of now.
-
-    The resource has nothing of this machine, and nothing that may change, as a run's result does by a resume.
-    """
+    """In the SDK's own classes: its meters would stamp each point with the time of now."""
     from opentelemetry.sdk.metrics import export  # noqa: PLC0415 - an extra
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
 
+    # Nothing that may change, as the result does by a resume, nor anything of this machine.
     known = {"service.name": "nfvperf", "service.instance.id": run.run_id, "nfvperf.run.id": run.run_id}
     if (data := run.run) is not None:
         known |= {"service.version": data.tool_version, "nfvperf.testbed": data.testbed.name}

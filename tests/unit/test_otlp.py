@@ -185,6 +185,21 @@ def test_a_soaks_samples_begin_with_its_trial(collector: Collector, soak: Path, 
     assert min(point[4] for point in collector.of("nfvperf.soak.sent")) == began_ns + 10**9
 
 
+def test_figures_arrive_without_a_file_of_samples(
+    collector: Collector, soak: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evidence.jsonl").write_bytes((soak / "evidence.jsonl").read_bytes())
+
+    assert main(["export", "--otlp", collector.url, str(tmp_path)]) == 0
+
+    assert (
+        f"left out: the samples of soak-0001, since there is no {tmp_path / 'samples-soak-0001.jsonl'}"
+        in capsys.readouterr().err
+    )
+    assert collector.of("nfvperf.memory_growth")
+    assert not [point for point in collector.points if "soak." in point[0]]
+
+
 PARTIAL = ExportMetricsServiceResponse()
 PARTIAL.partial_success.rejected_data_points = 3
 PARTIAL.partial_success.error_message = "too old"
