@@ -10,7 +10,9 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
@@ -21,8 +23,7 @@ from pytest_nfvperf.model.metrics import RATES, metric_of
 
 _MOST_POINTS = 2000  # of a request: some 2 MB. Collectors refuse 20 MB
 
-Point = tuple[str, str, dict[str, str], int, float]
-"""Name and unit of the metric, attributes, ns since the epoch, value."""
+Point = tuple[str, str, dict[str, str], int, float]  # name, unit, attributes, ns since the epoch, value
 
 _UCUM = {"pps": "{frames}/s", "bps": "bit/s", "ratio": "1", "line_ratio": "1", "ns": "ns", "s": "s", "bytes": "By"}
 """Other units are annotations, such as ``{cycles}``."""
@@ -40,15 +41,13 @@ def figure_points(run: RunEvidence) -> Iterator[Point]:
                     continue
                 about = {"at": figure.at, "class": figure.of_class, "bound": figure.bound.value or "exact"}
                 name = figure.metric if figure.unit == own else f"{figure.metric}.{figure.unit}"
-                unit = _UCUM.get(figure.unit, f"{{{figure.unit}}}")
-                attributes = _attributes(test, key, {**outcome.label, **about})
-                yield _name(name), unit, attributes, run.times_ns[key], figure.value
+                unit, attributes = _UCUM.get(figure.unit, f"{{{figure.unit}}}"), {**outcome.label, **about}
+                yield _name(name), unit, _attributes(test, key, attributes), run.times_ns[key], figure.value
 
 
 def sample_points(run: RunEvidence) -> Iterator[Point]:
     """All samples of soaks. A count is that of the interval that ends at its time. Print which files are absent."""
-    soaks = [(test, *item) for test in run.tests.values() for item in test.soaks.items()]
-    for test, key, soak in soaks:
+    for test, key, soak in [(one, *item) for one in run.tests.values() for item in one.soaks.items()]:
         file = (run.path if run.path.is_dir() else run.path.parent) / soak.samples
         if not file.exists():
             print(f"nfvperf: left out: the samples of {key}, since there is no {file}", file=sys.stderr)
@@ -57,19 +56,20 @@ def sample_points(run: RunEvidence) -> Iterator[Point]:
         # A trial is recorded as soon as its counters are read. A soak that broke off has none.
         ended, took_s = (soak.trial, trial.wall_s) if trial is not None else (key, soak.soak.elapsed_s)
         began_ns = run.times_ns[ended] - round(took_s * 1e9)
-        for column in table.columns[1:]:
-            source, _, name = column.rpartition(".")
+        columns = []
+        for source, _, name in (column.rpartition(".") for column in table.columns[1:]):
             unit = next(unit for pattern, unit in _SAMPLED if re.search(pattern, name))
-            attributes = _attributes(test, key, {**dict(test.data.labels), "source": source})
             named = _name("soak." + re.sub(r"^(p\d+|min|max)$", r"latency_\1", name.removesuffix("_ns")))
-            for at_s, value in zip(table.column(TIME), table.column(column), strict=True):
-                if not math.isnan(value):
-                    yield named, unit, attributes, began_ns + round(at_s * 1e9), value
+            columns.append((named, unit, _attributes(test, key, {**dict(test.data.labels), "source": source})))
+        for row, at_s in enumerate(table.column(TIME)):
+            for column, about in zip(table.columns[1:], columns, strict=True):
+                if not math.isnan(value := table.column(column)[row]):
+                    yield *about, began_ns + round(at_s * 1e9), value
 
 
 def _attributes(test: TestEvidence, record: str, about: Mapping[str, str | None]) -> dict[str, str]:
-    own = {f"nfvperf.{name}": value for name, value in about.items() if value}
-    return {"test.case.name": test.node_id, "nfvperf.record": record, **own}
+    own = {"test.case.name": test.node_id, "nfvperf.record": record}
+    return {**{f"nfvperf.{name}": value for name, value in about.items() if value}, **own}
 
 
 def _name(text: str) -> str:
@@ -90,7 +90,8 @@ def send(run: RunEvidence, url: str) -> int:
     endpoint = f"{url.rstrip('/').removesuffix('/v1/metrics')}/v1/metrics"
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # our error says what it would print
     answers: list[Any] = []
-    points, sent = chain(figure_points(run), sample_points(run)), 0
+    # In the order of time: Prometheus takes no sample before one that it has.
+    points, sent = merge(sorted(figure_points(run), key=itemgetter(3)), sample_points(run), key=itemgetter(3)), 0
     with Session() as session:
         exporter = OTLPMetricExporter(endpoint=endpoint, session=_noting(session, answers))
         while part := list(islice(points, _MOST_POINTS)):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,8 @@ def test_a_run_that_is_sent_again_brings_nothing_new(
 
     assert Counter(collector.points) == first, "the same points, however they are divided"
     assert len(collector.requests) == math.ceil(first.total() / 7)
+    times = [sorted(re.findall(r"time_unix_nano: (\d+)", str(request))) for request in collector.requests]
+    assert all(before[-1] <= after[0] for before, after in pairwise(times)), "Prometheus takes no earlier sample"
 
 
 def test_samples_of_a_soak_have_their_own_times(collector: Collector, soak: Path) -> None:
