@@ -138,7 +138,7 @@ def test_runs_and_histories_are_read_each_run_once(tmp_path: Path, capsys: pytes
     told = capsys.readouterr()
     assert "left out: " in told.err
     assert "the clock was not set" in told.err
-    assert told.out.split() == [str(out / "otava.yaml"), *map(str, out.glob("*.csv"))]
+    assert told.out == f"{out / 'otava.yaml'}\n"
 
     assert main(["export", "--format", "orion", "--output", str(tmp_path / "none"), early]) == 1
     assert "there are no figures" in capsys.readouterr().err

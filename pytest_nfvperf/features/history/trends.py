@@ -66,20 +66,20 @@ def entries_of(paths: Sequence[Path]) -> list[HistoryEntry]:
 
 
 def write_otava(entries: Sequence[HistoryEntry], directory: Path) -> list[Path]:
-    """Write a CSV file a series, and ``otava.yaml``, which lists them. ConfigError: a file cannot be written."""
-    tests, written = {}, []
+    """Write a CSV file a series, and the ``otava.yaml`` that lists them. ConfigError: a file cannot be written."""
+    tests = {}
     for name, series in _named(series_of(entries)).items():
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows([cell(point) for cell in COLUMNS.values()] for point in series.points)
-        written.append(write_file(directory / f"{name}.csv", text.getvalue()))
+        file = write_file(directory / f"{name}.csv", text.getvalue())
         direction = -1 if metric_of(series.metric).better == LOWER else 1
         metrics = {_slug(series.what): {"column": "value", "direction": direction}}
         shown = ["run", "version", "bound"]
-        tests[name] = {"type": "csv", "file": written[-1].name, "attributes": shown, "metrics": metrics}
+        tests[name] = {"type": "csv", "file": file.name, "attributes": shown, "metrics": metrics}
     config = yaml.safe_dump({"tests": tests, "test_groups": {_NAME: list(tests)}}, sort_keys=False)
-    return [write_file(directory / "otava.yaml", config), *written]
+    return [write_file(directory / "otava.yaml", config)]
 
 
 def write_orion(entries: Sequence[HistoryEntry], directory: Path) -> list[Path]:
