@@ -169,6 +169,7 @@ class RunEvidence:
         spans_ns: wall clock of the first and last record of each file. Somebody may have set the clock in between.
         problems: what is wrong with the files, for a person.
         being_written: names of the files that a process has open to write more.
+        times_ns: wall clock of each record, by its id.
         machine: condition of the rig over all trials that were read, also those that are not kept.
     """
 
@@ -182,6 +183,7 @@ class RunEvidence:
     truncated: bool = False
     problems: list[str] = field(default_factory=list)
     being_written: tuple[str, ...] = ()
+    times_ns: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     machine: RigCondition = field(default_factory=RigCondition, compare=False, repr=False)
 
     @property
@@ -431,6 +433,7 @@ def _check_identity(
 
 def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, Any]) -> None:
     evidence.spans_ns[file] = (evidence.spans_ns.get(file, (line.time_ns, 0))[0], line.time_ns)
+    evidence.times_ns[line.id] = line.time_ns
     data = line.data
     match data:
         case RunData():
