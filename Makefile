@@ -8,6 +8,7 @@
 # make coverage   the same set-up; what make test reaches of the package, lines and branches (ARGS=test-all: of all)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
 # make wheel  the package in dist/, for machines without a clone: pip install --find-links dist 'pytest-nfvperf[charts]'
+# make image  the image of docs/examples/ci/Containerfile, by podman (IMAGE: its name, BASE: its base)
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
 
@@ -15,6 +16,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BASE   ?= debian:bookworm-slim
+IMAGE  ?= nfvperf
 # What a test is marked decides whether it runs, and where it lies how: those of tests/measured judge trials of a
 # polling generator, so they run alone; all others run on three workers, a file at a time (two workers would leave CPUs
 # idle: many tests wait). Status 5 is pytest's for no test: of a tier none may lie in tests/measured.
@@ -28,7 +31,7 @@ guest   = @$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests && \
           $(BIN)/python -m pytest tests/kernel -m "$(1)" $(ARGS)
 
 .PHONY: run smoke test test-all test-rest test-daily test-kernel test-kernel-all test-kernel-daily test-lab
-.PHONY: bench coverage docs wheel lint ruff ruff-format mypy setup doctor clean help
+.PHONY: bench coverage docs wheel image lint ruff ruff-format mypy setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -89,6 +92,9 @@ wheel:
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@rm -rf build
 	@echo "wheel: $$(ls dist/*.whl)"
+
+image: wheel
+	podman build --build-arg BASE=$(BASE) --tag $(IMAGE) --file docs/examples/ci/Containerfile dist
 
 lint: ruff ruff-format mypy
 

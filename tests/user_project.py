@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,18 @@ def make_project(pytester: pytest.Pytester, suite: str = SUITE, conftest: str = 
     folder.mkdir(exist_ok=True)
     (folder / "test_mine.py").write_text(suite)
     return pytester
+
+
+@cache
+def ordinary_user() -> tuple[str, ...] | None:
+    """What runs a command as an ordinary user whose files are ours; None where this machine cannot.
+
+    Root becomes nobody in a user namespace. Another user's folder and interpreter would be closed to nobody's.
+    """
+    if os.geteuid() != 0:
+        return ()
+    command = (str(shutil.which("unshare")), "--user")
+    return command if subprocess.run([*command, "true"], check=False).returncode == 0 else None
 
 
 INCONCLUSIVE = 10

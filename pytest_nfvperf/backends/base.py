@@ -38,7 +38,13 @@ class Daemons(Generic[T]):
 
 
 class Backend(ABC):
-    """Makes a testbed real, or simulates it."""
+    """Makes a testbed real, or simulates it.
+
+    Attributes:
+        needs_root: a run makes namespaces or the like on this machine, so an ordinary user's is refused.
+    """
+
+    needs_root = True
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed

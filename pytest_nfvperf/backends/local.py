@@ -7,7 +7,7 @@ only then start anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +60,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
@@ -81,7 +82,8 @@ from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator, MakeConnects, SendRequests, StreamEngine, Vnf, VnfMaker, VnfSpec
 from pytest_nfvperf.ports.machine import Profiler
 
-PROFILERS = Point[Callable[[Journal, set[int]], Profiler]]("profiler")
+PROFILERS = Point[Callable[[Journal, set[int], Sequence[Poller], Sequence[int]], Profiler]]("profiler")
+"""Made from the CPUs to sample or, if there are any, the threads; and from the CPUs for the profiler itself."""
 """Samplers of CPUs, by the program that samples."""
 _MOST_WITHOUT_HUGEPAGES = 5
 _SHARED_NICE = -10
@@ -368,7 +370,7 @@ class LocalParts(RigParts):
                 counted=self.process.counted,
             )
         if kind == TESTPMD:
-            return TestpmdDatapath(self._testbed, journal, dut, name=f"{TESTPMD}{self._name}")
+            return TestpmdDatapath(self._testbed, journal, dut, name=f"{TESTPMD}{self._name}", process=self.process)
         maker = self._backend.datapaths.get(kind)
         if maker is not None:
             prefix = ovs_for_dut(self._testbed.ovs, dut).prefix
@@ -387,9 +389,10 @@ class LocalParts(RigParts):
     def make_connects(self) -> MakeConnects:
         return Iperf2Engine(self._machine.journal).run
 
-    def make_profiler(self) -> Profiler:
+    def make_profiler(self, pollers: Sequence[Poller] = ()) -> Profiler:
         cpus = self._testbed.cpus
-        return PROFILERS.part("perf")(self._machine.journal, {*cpus.pmd, *cpus.housekeeping})
+        sampled = {*cpus.pmd, *cpus.housekeeping}
+        return PROFILERS.part("perf")(self._machine.journal, sampled, pollers, cpus.housekeeping)
 
     def check_cabling(self, datapath: Datapath, generator: Generator) -> None:
         if is_lab(self._testbed):

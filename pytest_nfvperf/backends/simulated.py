@@ -121,6 +121,7 @@ class SimulatedBackend(Backend, RigParts):
     """Makes a simulated rig of any testbed. ``make_generator``: another DUT than a steady one of ASSUMED_FPS."""
 
     clock: VirtualClock
+    needs_root = False
 
     def __init__(self, testbed: Testbed, make_generator: Callable[[], FakeGenerator] | None = None) -> None:
         super().__init__(testbed)
@@ -159,7 +160,7 @@ class SimulatedBackend(Backend, RigParts):
         return None
 
     def describe(self) -> list[str]:
-        return ["planned on a simulated DUT in virtual time", *describe_nodes(self.testbed)]
+        return ["simulated DUT and generator in virtual time: no packet is sent", *describe_nodes(self.testbed)]
 
     def parts(self) -> RigParts:
         self.ceilings = SimulatedCeilings(self.clock)

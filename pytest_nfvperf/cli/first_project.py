@@ -1,4 +1,4 @@
-"""Projects that ``nfvperf init`` and ``nfvperf suites`` write."""
+"""Projects that ``nfvperf init``, ``nfvperf demo`` and ``nfvperf suites`` write."""
 
 from __future__ import annotations
 
@@ -69,6 +69,69 @@ CONFTEST = '''"""The fixtures that the suites use."""
 
 pytest_plugins = ["pytest_nfvperf.fixtures.all"]
 '''
+_DEMO_CONFTEST = '''"""The fixtures that the suites use, and a simulated DUT: no packet is sent."""
+
+import pytest
+
+from pytest_nfvperf.testing import FakeGenerator, SimulatedBackend
+
+pytest_plugins = ["pytest_nfvperf.fixtures.all"]
+simulated = FakeGenerator(capacity_fps=4e6, noise=0.003)
+
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: simulated)
+
+
+@pytest.fixture
+def busy_machine():
+    """Other programs take the generator's CPU: it sends every tenth frame of a trial too late to count."""
+    simulated.invalid_every = 1
+    yield
+    simulated.invalid_every = None
+'''
+_DEMO_SUITE = '''"""Three tests of a simulated DUT that forwards 4 Mpps per direction: one of each verdict."""
+
+from pytest_nfvperf import Traffic
+
+
+def test_throughput(phy2phy, search, sla):
+    """Search the highest load without loss (NDR) and with at most 0.5 % of it (PDR): the SLA asks for less."""
+    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64), latency=True))
+
+
+def test_promised_rate(phy2phy, search, sla):
+    """The same search, where the SLA asks for more than the DUT forwards."""
+    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))
+
+
+def test_busy_machine(busy_machine, phy2phy, search, sla):
+    """A fixed load from a generator that is disturbed: whatever is lost says nothing about the DUT."""
+    sla.check(search.loss_at(phy2phy, Traffic(frame_size=64), 50e3, 2.0))
+'''
+_DEMO_SLA = """# What the simulated DUT must reach. Change a limit, and run pytest again.
+schema: 1
+rules:
+  - where: {test: test_throughput}
+    require:
+      ndr: ">= 3 Mpps"
+      latency_p99: {at: 50 % of pdr, limit: "<= 100 us"}
+  - where: {test: test_promised_rate}
+    require:
+      ndr: ">= 5 Mpps"
+  - where: {test: test_busy_machine}
+    require:
+      loss_ratio: {at: 50 kpps, limit: "<= 0.1 %"}
+"""
+_DEMO_TESTBED = """# testbed
+# No machine is like this one: the hook in conftest.py simulates what is named here.
+schema: 1
+name: simulated
+dut:
+  ports: [{name: p0, kind: vhost-user}, {name: p1, kind: vhost-user}]
+links: [[generator.0, dut.p0], [generator.1, dut.p1]]
+cpus: {housekeeping: [0], pmd: [1], generator: [2]}
+"""
 _SUITES_INI = """[pytest]
 addopts = -ra
 # What most people wait for comes first, what takes a minute by itself comes last.
@@ -110,6 +173,22 @@ def write_project(target: Path, ci: str = "github") -> str:
         lines.append("set it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build")
     enter = "" if target.resolve() == Path.cwd() else f"cd {target} && "
     return "\n".join([*lines, f"run: {enter}pytest{' --nfv-plan' if missing else ''}"])
+
+
+def write_demo(target: Path) -> None:
+    """Write a project with a simulated DUT, of which one test passes, one fails, and one is inconclusive.
+
+    Raises:
+        ConfigError: as of ``write_project``.
+    """
+    files = {
+        "conftest.py": _DEMO_CONFTEST,
+        "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n"),
+        _TESTBED: _DEMO_TESTBED,
+        "suites/demo/test_demo.py": _DEMO_SUITE,
+        "suites/demo/sla.yaml": _DEMO_SLA,
+    }
+    _write(target, files)
 
 
 def write_ovs_gate(target: Path, ci: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.outputs import steady_standard_streams
 from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_like
-from pytest_nfvperf.cli.pytest_runs import COMPARE, plan
+from pytest_nfvperf.cli.pytest_runs import COMPARE, demo, plan
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.conclusion import RunResult
@@ -52,6 +53,9 @@ def _run(argv: Sequence[str]) -> int:
         if error.filename is None:
             raise
         print(f"nfvperf: {error.strerror}: {error.filename}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("nfvperf: interrupted", file=sys.stderr)
+        return 130
     return 1
 
 
@@ -77,6 +81,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nfvperf {__version__}")
     parser.set_defaults(mistake_status=1)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    showing = _add(
+        commands, "demo", demo, "see a pass, a fail and an inconclusive test, on a simulated DUT: needs no root"
+    )
+    showing.add_argument(
+        "directory",
+        type=path_like,
+        nargs="?",
+        metavar="DIR",
+        help="its project (default: in a temporary directory)",
+    )
     doctor = _add(commands, "doctor", _doctor, "what this machine can and cannot do, and what to do about it")
     doctor.add_argument("--testbed", type=path_like, metavar="FILE", help="also check what this testbed needs")
     _add(commands, "clean", _clean, "remove what killed runs left on this machine, and nothing else")
@@ -101,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         reading = _add(commands, name, command, text)
         reading.add_argument("run", type=path_like, nargs="?", default=Path("reports/latest"), help="results directory")
+        if name == "report":
+            reading.add_argument("--open", action="store_true", help="show the page in your browser")
         if name == "show":  # 1 is a status that a run can have
             reading.set_defaults(mistake_status=RunResult.USAGE.exit_status)
             reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
@@ -169,10 +185,23 @@ def _report(arguments: argparse.Namespace) -> int:
     run = read_run(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
 
-    print(write_report(run, folder, pictures=True))
+    page = write_report(run, folder, pictures=True)
+    print(page)
     _say_how_to_get_pictures()
     print(conclude(run).last_line)
+    if arguments.open:
+        _open(page)
     return 0
+
+
+def _open(page: Path) -> None:
+    """Show a page in the user's browser, or say why not. A browser for terminals would show no chart."""
+    import webbrowser  # noqa: PLC0415
+
+    if not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")):
+        print("not opened: no display here (DISPLAY, WAYLAND_DISPLAY), and BROWSER names no program")
+    elif not webbrowser.open(page.resolve().as_uri()):
+        print("not opened: no browser could be started; name one by the variable BROWSER")
 
 
 def _datasheet(arguments: argparse.Namespace) -> int:
@@ -196,9 +225,9 @@ def _show(arguments: argparse.Namespace) -> int:
     """Returns the run's own exit status, or that of a usage error if there is no run."""
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines, simulated_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.summary_table import run_table, times_text  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.texts import lines_of_test, since_lines  # noqa: PLC0415
     from pytest_nfvperf.model.display import folded, how_many  # noqa: PLC0415
 
     run = read_run(arguments.run)
@@ -218,9 +247,11 @@ def _show(arguments: argparse.Namespace) -> int:
     lines = [
         *lines_of_test(conclusion.tests),
         *(f"{record_id}: {data.error}: {data.message}" for record_id, data in run.errors.items()),
+        *simulated_lines(run),
         *describe_testbed(run),
         *not_for_testbed_lines(run.not_for_testbed),
         *([f"{did}."] if did is not None else []),
+        *since_lines(run),
         *run.problems,
         conclusion.last_line,
     ]

@@ -1,10 +1,14 @@
-"""Commands that are runs of pytest: ``nfvperf plan`` and ``nfvperf compare``."""
+"""Commands that are runs of pytest: ``nfvperf plan``, ``nfvperf demo`` and ``nfvperf compare``."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +28,13 @@ _TEXT = (
 _IMPORTED = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 """This command imports the plugin before pytest does. A project whose warnings are errors would stop at the warning."""
 
+_DEMO = {
+    "test_throughput": ("PASS", "the DUT does what the SLA asks"),
+    "test_promised_rate": ("FAIL", "the SLA asks for more than the DUT does"),
+    "test_busy_machine": ("INCONCLUSIVE", "the rig was disturbed: no verdict"),
+}
+"""What the demo's tests end as, and why."""
+
 
 def run_pytest(arguments: Sequence[str]) -> int:
     """Run pytest in this process; returns its exit status."""
@@ -37,6 +48,47 @@ def run_pytest(arguments: Sequence[str]) -> int:
 
 def plan(arguments: argparse.Namespace) -> int:
     return run_pytest(["--nfv-plan", *arguments.pytest_arguments])
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Run a project of three tests on a simulated DUT; returns 1 where they did not end as they should."""
+    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415 - each command its own
+    from pytest_nfvperf.cli.first_project import write_demo  # noqa: PLC0415
+
+    try:
+        target = (arguments.directory or Path(tempfile.mkdtemp(prefix="nfvperf-demo-"))).resolve()
+    except OSError as error:
+        raise ConfigError(f"{error.strerror}: name a directory, `nfvperf demo DIR`") from error
+    write_demo(target)
+    print(f"wrote a project to {target}, and runs pytest there:", flush=True)
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:  # the user's options are not the demo's
+        del os.environ[name]
+    with contextlib.chdir(target):
+        run_pytest(["-p", "no:randomly"])
+    run, report = target / "reports/latest", target / "reports/latest/report.html"
+    badges = {test.node_id.rpartition("::")[2]: test.badge for test in conclude(read_run(run)).tests}
+    if badges != {name: badge for name, (badge, _) in _DEMO.items()} or not report.is_file():
+        print(f"nfvperf: the demo failed, see above: {badges}, report {report}", file=sys.stderr)
+        return 1
+    print(_demo_text(run))
+    return 0
+
+
+def _demo_text(run: Path) -> str:
+    script = Path(sys.executable).with_name("nfvperf")
+    nfvperf = str(script) if script.exists() and shutil.which(script.name) != str(script) else script.name
+    return "\n".join(
+        [
+            "\nThat was pytest on a simulated DUT of 4 Mpps; no packet was sent. As intended:",
+            *(f"  {badge:<13} {name:<19} {why}" for name, (badge, why) in _DEMO.items()),
+            f"The page: {run}/report.html",
+            f"  {shlex.join([nfvperf, 'report', '--open', str(run)])}",
+            "Next: a project that measures the datapath of this machine",
+            f"  {shlex.quote(nfvperf)} init my-gate",
+            "or, in a clone of nfvperf, all of its suites",
+            "  make run",
+        ]
+    )
 
 
 def _add_parser(commands: Commands) -> None:

@@ -93,8 +93,8 @@ _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
-BASELINE = "baseline"
-"""What a share is of: the same figure in the run that --nfv-baseline names."""
+BASELINE, LAST = "baseline", "last"
+"""What a share is of: the same figure in the run that --nfv-baseline names; for --nfv-fail-below also the last run."""
 _LEAST_FPS, _MOST_NS = {True: 10_000, False: 1_000}, 100e6
 """Below or above these a limit's unit is a slip: of goals of searches, and of other rates; of latencies."""
 _OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "=="}
@@ -302,6 +302,15 @@ def _bound(metric: str, kind: Metric, operator: str, bound: str, shown: str) -> 
     if whole == BASELINE:
         return Limit(operator, ratio, "ratio", shown, of_baseline=True)
     return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole))
+
+
+def parse_gate(text: str) -> tuple[float, str]:
+    """``97 % of last``: the share, and what it is of. ValueError for what is none, or above 100 %."""
+    match = _SHARE.fullmatch(text.strip())
+    ratio = _share(match["share"]) if match else 0.0
+    if match is None or not 0 < ratio <= 1:
+        raise ValueError(f"'{text}' is no share of a run, up to 100 %: write '97 % of {LAST}', or '97 % of DIR'")
+    return ratio, match["whole"].strip()
 
 
 def parse_repeats(metric: str, given: object) -> int:

@@ -14,9 +14,10 @@ T = TypeVar("T")
 FEATURES: dict[str, tuple[str, ...]] = {
     "allure": (),
     "bisect": ("versions",),
-    "export": (),
+    "export": ("history", "otlp"),
     "remote_nodes": (),
     "history": (),
+    "otlp": (),
     "ovn": ("routing",),
     "profile": (),
     "routing": (),

@@ -1,4 +1,4 @@
-"""nfvperf export: CSV of one or many runs."""
+"""nfvperf export: runs as CSV, as series for detectors of changes, and as metrics of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, read_run
 from pytest_nfvperf.cli.command import Command, path_like
+from pytest_nfvperf.features.history.trends import entries_of, write_orion, write_otava
+from pytest_nfvperf.features.otlp import send
+from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -214,18 +217,31 @@ def export(runs: Sequence[RunEvidence], directory: Path) -> list[Path]:
 
 
 def _add_parser(commands: Commands) -> None:
-    text = "evidence as flat tables: trials, outcomes, figures, verdicts"
+    text = "evidence for other tools: flat tables, series for Otava and orion, metrics for OpenTelemetry"
     parser = commands.add_parser("export", help=text, description=text)
-    parser.add_argument("runs", type=path_like, nargs="*", default=[Path("reports/latest")], metavar="DIR")
+    where = "results directory; for Otava and orion also a history"
+    parser.add_argument("runs", type=path_like, nargs="*", default=[Path("reports/latest")], metavar="DIR", help=where)
     parser.add_argument("--output", type=path_like, default=Path("reports/export"), help="default: %(default)s")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--format", choices=("csv", *_TRENDS), default="csv", help="default: %(default)s")
+    kind.add_argument("--otlp", metavar="URL", help="send to this collector instead, such as http://127.0.0.1:4318")
     parser.set_defaults(command=_export)
 
 
+_TRENDS = {"otava": write_otava, "orion": write_orion}
 EXPORT = Command(_add_parser)
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    runs = [read_run(path.resolve()) for path in arguments.runs]
-    for path in export(runs, arguments.output):
+    paths = [path.resolve() for path in arguments.runs]
+    if arguments.format in _TRENDS:
+        written = _TRENDS[arguments.format](entries_of(paths), arguments.output)
+    elif arguments.otlp:
+        written = []
+        for run in map(read_run, paths):
+            print(f"{run.run_id}: {how_many(send(run, arguments.otlp), 'data point')} sent")
+    else:
+        written = export([read_run(path) for path in paths], arguments.output)
+    for path in written:
         print(path)
     return 0

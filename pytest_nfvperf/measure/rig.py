@@ -16,7 +16,7 @@ from pytest_nfvperf.measure.cpu_placement import PlacementWatch
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner, add_evidence, underlying_death
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.arguments import shown_value
-from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
+from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands, Poller
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, UnavailableError, run_all
 from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData, Span
@@ -116,8 +116,8 @@ class RigParts(ABC):
         """None if nobody can account for CPU time."""
         return None
 
-    def make_profiler(self) -> Profiler:
-        """Of the CPUs of DUT and streams."""
+    def make_profiler(self, pollers: Sequence[Poller] = ()) -> Profiler:  # noqa: ARG002 - of rigs with profilers
+        """Of these threads; without any, of the CPUs of DUT and streams."""
         _lacks("no profiler for the CPUs of its DUT")
 
     def check_cabling(self, datapath: Datapath, generator: Generator) -> None:  # noqa: B027 - there are none

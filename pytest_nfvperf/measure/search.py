@@ -624,6 +624,8 @@ class Search:
     def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
         live.runner.context.time_limit.measured_until_s = math.inf
         outcome = completed(with_offload(outcome, share_after(live, outcome.label)))
+        if (profiling := live.runner.context.profiling) is not None:
+            outcome = profiling.packets(live, outcome)
         live.runner.recorder.emit(outcome)
         return outcome
 

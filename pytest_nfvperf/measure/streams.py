@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
+from typing import ClassVar, Generic, Literal, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.clocks import suspended_ns
@@ -19,7 +19,7 @@ from pytest_nfvperf.model.errors import ConfigError, DutFailure, TestbedError
 from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, Span, StreamData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, with_pmd_split
 from pytest_nfvperf.model.measure.ledger import deltas
-from pytest_nfvperf.model.measure.outcome import Outcome, Reading
+from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.streams import (
     ConnectResult,
     ConnectSpec,
@@ -209,16 +209,6 @@ def _flowed_ns(result: StreamResult, wall_s: float) -> float:
     return result.client_cpu.elapsed_ns if result.client_cpu is not None else wall_s * 1e9
 
 
-class Profiling(Protocol):
-    def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
-        """``name``: the record of the run; ``what`` was measured, for a person; ``work``: does the same again."""
-        ...
-
-    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """Compare the profiles of subjects. ``per``: the label that they differ in."""
-        ...
-
-
 @dataclass(slots=True, eq=False)
 class StreamRunner:
     """The fixture ``streams``: runs streams between two namespaces of a live topology.
@@ -228,7 +218,6 @@ class StreamRunner:
         cpus: that client and server may run on, if a spec has none; empty: any.
         parts: of the rig: what sends requests, and makes connects.
         accounting: None if the testbed has none.
-        profile: repeats a run under a profiler, and compares the profiles; None if nobody requests it.
     """
 
     engine: StreamEngine
@@ -237,7 +226,6 @@ class StreamRunner:
     parts: RigParts
     cpus: tuple[Cpus, Cpus] = ((), ())
     accounting: CpuAccounting | None = None
-    profile: Profiling | None = None
     _profiled: list[tuple[Topology, Dut, StreamSpec]] = field(default_factory=list, init=False)
 
     def response_time(self, spec: RequestSpec, ends: Ends | None = None) -> EndTimes[RequestSpec, RequestResult]:
@@ -291,9 +279,11 @@ class StreamRunner:
         )
         # Once a kind of run: the same streams again under the profiler, without their counts.
         kind = (live.topology, live.dut, spec)
-        if self.profile is not None and kind not in self._profiled:
+        if self.context.profiling is not None and kind not in self._profiled:
             self._profiled.append(kind)
-            self.profile(run.id, f"{live.name} on {live.datapath_kind}", lambda: self.engine.run(spec, *between))
+            self.context.profiling(
+                run.id, f"{live.name} on {live.datapath_kind}", lambda: self.engine.run(spec, *between)
+            )
         return run
 
     @timed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Unpack
 
 from pytest_nfvperf.measure.alternation import (
@@ -237,14 +238,31 @@ class Study:
         side_by_side = self._deploy.side_by_side(_copies(subjects)) if figure.takes_turns else None
         if side_by_side is not None:
             with side_by_side as rigs:
-                outcomes = self._alternating(work, rigs)
+                outcomes = self._profiled(work, self._alternating(work, rigs), rigs.run)
         else:
-            outcomes = self._in_rounds(work)
+            outcomes = self._profiled(work, self._in_rounds(work), partial(self._rebuilt, work))
         for outcome in outcomes:
             self._context.recorder.emit(outcome)
-        if isinstance(figure, TcpThroughput) and figure.runner.profile is not None:
-            figure.runner.profile.compare(per, outcomes)
+        if self._context.profiling is not None:
+            self._context.profiling.compare(per, outcomes)
         return outcomes
+
+    def _rebuilt(self, work: RunningStudy, number: int) -> LiveTopology:
+        subject = work.subjects[number].subject
+        return self._deploy.redeploy(subject.topology, subject.dut, quiet=True)
+
+    def _profiled(
+        self, work: RunningStudy, outcomes: Sequence[Outcome], live_of: Callable[[int], LiveTopology]
+    ) -> tuple[Outcome, ...]:
+        """The outcomes of packets, after one more trial of each under the profiler where one is requested."""
+        profiling = self._context.profiling
+        if profiling is None or work.subjects[0].figure.sent is None:
+            return tuple(outcomes)
+        found = []
+        for number, outcome in enumerate(outcomes):
+            with self._noting(work.subjects[number]):
+                found.append(profiling.packets(live_of(number), outcome, f"{work.per} {outcome.label[work.per]}"))
+        return tuple(found)
 
     def _budget_s(self) -> float:
         """The profile's, as far as no other test of the run needs that time."""

@@ -296,6 +296,25 @@ def as_it_is(traffic: AnyTraffic) -> AnyTraffic:
     return traffic
 
 
+class Profiling(Protocol):
+    """Measures once more under a profiler, which counts for no figure (``--nfv-profile-cpu``)."""
+
+    def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
+        """``name``: the record of the run; ``what`` was measured, for a person; ``work``: does the same again."""
+        ...
+
+    def packets(self, live: Any, outcome: Outcome, subject: str = "") -> Outcome:
+        """Profile the poll-mode threads under an outcome's traffic. Returns it, with a note if that is impossible.
+
+        ``live``: a LiveTopology. ``subject``: which one of a study, for a person.
+        """
+        ...
+
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Compare the profiles of subjects. ``per``: the label that they differ in."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What every run needs around it.
@@ -304,6 +323,7 @@ class Context:
         trials, streams: of the running test, by id.
         others: ids of its requests and restarts.
         profiles: by the id of the run that was repeated under a profiler.
+        profiling: None unless it is requested.
         locations: the topology of each run.
         deployed_on: the topology that a runner of trials is for.
         configures: the running test's own functions, by the name of the topology after whose builds each is called.
@@ -330,6 +350,7 @@ class Context:
     virtual: bool = False
     retry_budget: RetryBudget = field(default_factory=RetryBudget)
     replacement_for: TrafficReplacement = as_it_is
+    profiling: Profiling | None = None
 
     def begin_test(self) -> None:
         self.recorder.stopwatch.restart()

@@ -155,8 +155,8 @@ def _recording_refusal(config: pytest.Config, items: list[pytest.Item]) -> Itera
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
     from pytest_nfvperf.plugin import selection, worker  # noqa: PLC0415 - only where something is measured
 
-    selection.check_root(config, config.stash[OPTIONS_KEY])
-    session_of(config)  # makes the evidence, which a refusal goes to as well
+    # Making the session makes the evidence, which a refusal goes to as well.
+    selection.check_root(config, session_of(config))
     selection.refuse_other_plugins(config, measuring)
     selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     selection.sort_suites(config, items)
@@ -278,6 +278,8 @@ def pytest_runtest_makereport(
 
     session = session_of(item.config)
     if call.when == "call":
+        with parts_of(item.config).isolated("figures cannot be compared with the last run"):
+            session.compare_with_last()
         with parts_of(item.config).isolated("figures of a test are missing in the JUnit file"):
             item.user_properties.extend(session.junit_properties())
     if call.excinfo is not None and isinstance(call.excinfo.value, UnavailableError):

@@ -119,7 +119,7 @@ _OPTIONS = {
         "DIR",
         "record the conversation with the generator in this directory. Engine 'replay' of a testbed file plays it",
     ),
-    "profile-cpu": _flag("draw flame graphs of streams, which show where the CPU cycles go"),
+    "profile-cpu": _flag("draw flame graphs of streams and of poll-mode threads, which show where the CPU cycles go"),
     "virtual-time": _flag(
         "count instructions in a guest instead of measuring time: the cost of a packet is the same on any machine"
     ),
@@ -143,6 +143,7 @@ _OPTIONS = {
     "baseline": _text(
         "DIR", "results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'"
     ),
+    "fail-below": _text("SHARE", "fail tests whose rates fall below '97 %% of last' (run), of DIR, or of the baseline"),
     "inconclusive": _one_of(
         "inconclusive",
         "what an INCONCLUSIVE verdict does: fail its test, or only warn (default: %(default)s)",
@@ -197,6 +198,7 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
             "compare_blocks": _blocks(config),
         }
         parsed["time_limit_s"] = _time_limit(config)
+        parsed |= _fail_below(config)
         if (wait_s := _seconds(config, "wait", "30 min", "how long to wait")) is not None:
             parsed["wait_s"] = wait_s
         parsed["resume"] = _resumed(config, choices["profile"])
@@ -308,6 +310,26 @@ def _repeat(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or int(text) < 1:
         raise pytest.UsageError(f"--nfv-repeat: '{text:.60}' is no number of repeats: write a whole number from 1")
     return int(text)
+
+
+def _fail_below(config: pytest.Config) -> dict[str, Any]:
+    """The fields of --nfv-fail-below. A run that it names is the baseline."""
+    text, named, base = *map(config.getoption, ("--nfv-fail-below", "--nfv-baseline")), config.invocation_params.dir
+    if text is None:
+        return {}
+    from pytest_nfvperf.config.sla_file import BASELINE, LAST, parse_gate  # noqa: PLC0415 - only for who gives it
+
+    try:
+        share, of = parse_gate(text)
+        if config.getoption("--nfv-compare"):
+            raise ValueError("a comparison judges its sides, and no figures: leave one out")
+        if not (of == LAST or (of == BASELINE and named) or is_there(base, of)):
+            raise ValueError(f"'{of}' is no run: write '{LAST}', the results of an earlier run, or --nfv-baseline DIR")
+        if named and of not in {BASELINE, LAST}:
+            raise ValueError(f"the baseline is {named}: write '{100 * share:g} % of {BASELINE}'")
+    except ValueError as error:
+        raise pytest.UsageError(f"--nfv-fail-below: {error}") from error
+    return {"fail_below": (share, of)} | ({} if of in {BASELINE, LAST} else {"baseline": path_from(base, of)})
 
 
 def _comparing(config: pytest.Config) -> ComparisonSettings | None:

@@ -320,5 +320,5 @@ def _publish(item: pytest.Item, report: pytest.TestReport, conclusion: TestConcl
         report.user_properties.append((ATTEMPT, str(attempt.number)))
     figures = ""
     with parts_of(item.config).isolated("figures of a test cannot be shown", "they are in the evidence"):
-        figures = figures_text(session.outcomes)
+        figures = figures_text(session.outcomes, session.since_last)
     return Findings(figures, conclusion.badge, conclusion.reason)

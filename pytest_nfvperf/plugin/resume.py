@@ -11,7 +11,6 @@ it never ran.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, replace
@@ -24,8 +23,9 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, facts_by_test
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text
 from pytest_nfvperf.measure.trials import Recorder
+from pytest_nfvperf.model.evidence.comparison import changed_facts, rig_facts
 from pytest_nfvperf.model.evidence.conclusion import TestResult, conclude_test
-from pytest_nfvperf.model.evidence.records import Cause, TestEndData
+from pytest_nfvperf.model.evidence.records import Cause, RunData, TestEndData
 from pytest_nfvperf.model.sla.rules import rules_name
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table, headline_of
 from pytest_nfvperf.plugin.labels import is_measuring
@@ -111,7 +111,8 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
         if item.nodeid in settled and (test := run.tests[item.nodeid]).end and test.file not in other_rigs
     }
     session.resumes = _files(run)
-    rejudged = _mark_adopted(ended, session)
+    session.selected = tuple(item.nodeid for item in items)  # what of earlier runs is read to judge them again
+    rejudged = _mark_adopted(ended, run.runs, session)
     config.pluginmanager.register(AdoptedReports(run, session), "nfvperf-adopted-reports")
     adopted = [item for item in items if ADOPTED_KEY in item.stash]
     if not hasattr(config, "workerinput"):
@@ -131,29 +132,24 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
 
 def _other_rigs(run: RunEvidence, now: Mapping[str, Any]) -> dict[str, str]:
     """How the rig of each evidence file differs from this one; only files with a difference."""
-    from pytest_nfvperf.model.evidence.comparison import CPU_BANDS  # noqa: PLC0415 - only for who resumes
-
-    def as_json(value: object) -> str:  # as evidence stores it: without tuples, and with text for keys
-        return json.dumps(value, sort_keys=True)
-
-    other_rigs = {}
-    for file, data in run.runs.items():
-        then = {name: value for name, value in data.fingerprint.items() if name != CPU_BANDS}
-        names = [name for name in sorted({*then, *now}) if as_json(then.get(name)) != as_json(now.get(name))]
-        if names:
-            other_rigs[file] = ", ".join(f"{name} {then.get(name)} then, {now.get(name)} now" for name in names)
-    return other_rigs
+    changed = {file: changed_facts(data.fingerprint, now) for file, data in run.runs.items()}
+    texts = {file: [f"{name} {was} then, {is_now} now" for name, was, is_now in of] for file, of in changed.items()}
+    return {file: ", ".join(of) for file, of in texts.items() if of}
 
 
 def sla_name(session: NfvSession, test_file: Path) -> str:
     """Name of the rules in force for the tests of this file."""
-    return rules_name(session.rules_in_force(test_file), str(session.options.baseline or ""))
+    options = session.options
+    gate = "" if options.fail_below is None else str(options.fail_below)
+    return rules_name(session.rules_in_force(test_file), str(options.baseline or "") + gate)
 
 
-def _mark_adopted(ended: Mapping[pytest.Item, TestEvidence], session: NfvSession) -> list[pytest.Item]:
+def _mark_adopted(
+    ended: Mapping[pytest.Item, TestEvidence], runs: Mapping[str, RunData], session: NfvSession
+) -> list[pytest.Item]:
     """Mark those tests that need not be measured again; their figures are the other side of relations.
 
-    ``ended``: evidence of the tests that an earlier process ended on this rig. Returns those judged again.
+    ``ended``: tests that an earlier process ended on this rig; ``runs``: its records. Returns those judged again.
     """
     measured, unrecorded = MeasuredSubjects(), Recorder("rejudged", [], session.backend.clock)
     for test in ended.values():  # each might be adopted, and then is the other side of relations
@@ -161,7 +157,9 @@ def _mark_adopted(ended: Mapping[pytest.Item, TestEvidence], session: NfvSession
     rejudged: list[pytest.Item] = []
     for item, earlier in ended.items():
         rules = session.rules_in_force(item.path)
-        sla = SlaCheck(rules, measured, unrecorded, lambda _: None, baseline=lambda: session.baseline)
+        facts = rig_facts(runs[earlier.file], earlier.topologies.values())
+        gate = partial(session.last_run.gate, on=(earlier.node_id, facts))
+        sla = SlaCheck(rules, measured, unrecorded, lambda _: None, baseline=lambda: session.baseline, gate=gate)
         judged = _judged(earlier, sla, sla_name(session, item.path), session.options.root)
         if judged is None:
             continue
@@ -262,7 +260,8 @@ class AdoptedReports:
         """Reports of the three phases. The last carries the line for the terminal."""
         conclusion = conclude_test(facts_by_test(test, self._run))
         reason = conclusion.reason or "taken over"
-        findings = Findings(figures_text(list(test.outcomes.values())), conclusion.badge, reason)
+        figures = figures_text(list(test.outcomes.values()), test.comparisons.values())
+        findings = Findings(figures, conclusion.badge, reason)
         for when in ("setup", "call", "teardown"):
             report = _report(item, test.end, when)
             if is_measuring(item):

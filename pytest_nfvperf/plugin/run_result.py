@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_fil
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
 from pytest_nfvperf.adapters.report.run_facts import describe_testbed, not_for_testbed_lines
 from pytest_nfvperf.adapters.report.summary_table import run_table
-from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary, short_node_id
+from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary, short_node_id, since_lines
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import cut, folded, how_many, storable
@@ -316,6 +316,8 @@ def summary(
         did = run.machine.did
         if did is not None:
             _write(terminal, [f"rig:      {did.grade}: {did.details}"], yellow=not did.quiet)
+    with parts.isolated("what changed since the last run cannot be shown"):
+        _write(terminal, since_lines(run))
     terminal.write_line(f"evidence: {run_dir}")
     with parts.isolated(NOT_LATEST):
         point_latest(run_dir)

@@ -151,8 +151,8 @@ def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if not is_measuring(item) or chosen[item.path.parent] is item]
 
 
-def check_root(config: pytest.Config, options: Options) -> None:
-    if starts(config, options) and os.geteuid() != 0:
+def check_root(config: pytest.Config, session: NfvSession) -> None:
+    if starts(config, session.options) and session.backend.needs_root and os.geteuid() != 0:
         raise pytest.UsageError(NOT_ROOT)
 
 

@@ -113,7 +113,10 @@ def _lease(config: pytest.Config, options: Options, run_dir: Path) -> tuple[Give
             f"add -n {len(options.labels)} (pytest-xdist)"
         )
     if is_worker:
-        run_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot be made: {error.strerror}", file=str(run_dir)) from error
     if not options.testbeds:
         return None, not is_worker or _hold(leases, run_dir)
     channel = channel_of(config)

@@ -38,6 +38,7 @@ class Options:
         results: parent of the runs' result directories.
         report: render the HTML page at the end.
         time_limit_s, soak_duration_s: None for the profile's.
+        fail_below: least share of a figure of an earlier run, and which run: "last", or as the user named it.
         resume: directory of the run to continue; None for a new run.
         compare: the sides; None in a run that compares none.
         compare_blocks: None: until the comparison is conclusive.
@@ -62,6 +63,7 @@ class Options:
     record: Path | None = None
     repeat: int = 1
     baseline: Path | None = None
+    fail_below: tuple[float, str] | None = None
     compare: ComparisonSettings | None = None
     compare_blocks: int | None = None
     wait_s: float = 1800.0

@@ -44,21 +44,22 @@ from pytest_nfvperf.measure.measurements import check_time
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.soak import Soaker, find_loads
-from pytest_nfvperf.measure.streams import Profiling, StreamRunner
+from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
 from pytest_nfvperf.measure.trials import (
     Context,
     DeployedOn,
     InvalidTrialsError,
+    Profiling,
     Recorder,
     RunLocations,
     Trial,
     as_it_is,
 )
-from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.display import format_fps, storable
 from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.evidence.comparison import CPU_BANDS
+from pytest_nfvperf.model.evidence.comparison import CPU_BANDS, rig_facts
 from pytest_nfvperf.model.evidence.conclusion import (
     WHEN_THE_RUN_ENDED,
     TestConclusion,
@@ -77,6 +78,7 @@ from pytest_nfvperf.model.evidence.records import (
     TestEndData,
     TopologyData,
 )
+from pytest_nfvperf.model.measure.compare import ComparisonData
 from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
@@ -93,10 +95,11 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.ports.machine import Progress, RunEnd, Sink
 from pytest_nfvperf.session.comparison import Comparison
+from pytest_nfvperf.session.last_run import LastRun, TestOnRig, key_of
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure, Slas, load_baseline
 
-CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
+CPU_PROFILES = Point[Callable[[Callable[[], RigParts], Path, Context], Profiling]]("profiles")
 """Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""
 
 
@@ -122,6 +125,7 @@ class NfvSession:
 
     Attributes:
         deployed: what the running test deployed, by topology and DUT; whoever starts a test clears it.
+        since_last: what the running test measured beside its last run.
         selected: node ids of all tests of the run; None until the first of them is about to run.
         awaited: rules that a selected test must be judged by: what each selects, by its location.
         not_for_testbed: node ids of tests that are not selected because the testbed lacks what they need, by reason.
@@ -161,6 +165,7 @@ class NfvSession:
         self.slas = Slas(options)
         self.measured = MeasuredSubjects()
         self.deployed: dict[DeployedOn, TopologyData] = {}
+        self.since_last: list[ComparisonData] = []
         self.interrupted = ""
         self.rig_suspect = False
         self.functional = False
@@ -234,7 +239,7 @@ class NfvSession:
     def _context(self) -> Context:
         instead = as_it_is if self.traffic is None else self.traffic.replacement_for
         virtual = self.options.virtual_time
-        return Context(
+        context = Context(
             self.recorder,
             self._progress,
             self.backend.clock,
@@ -242,6 +247,10 @@ class NfvSession:
             virtual=virtual,
             replacement_for=instead,
         )
+        if not self.options.profile_cpu or self.options.plan or virtual:
+            return context
+        make = CPU_PROFILES.part("--nfv-profile-cpu")
+        return replace(context, profiling=make(lambda: self.rig.parts, self.run_dir, context))
 
     @cached_property
     def can_share(self) -> bool:
@@ -370,9 +379,6 @@ class NfvSession:
         if (lacking := self.backend.lacks_streams()) is not None:
             raise UnavailableError(lacking)
         check_time("a stream's goodput", virtual=self.options.virtual_time)
-        profile = None
-        if self.options.profile_cpu:
-            profile = CPU_PROFILES.part("--nfv-profile-cpu")(self.rig.parts, self.run_dir, self._context)
         rig, cpus, ends = self.rig, self.backend.testbed.cpus, self.backend.testbed.streams
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
         return StreamRunner(
@@ -382,7 +388,6 @@ class NfvSession:
             rig.parts,
             (ends.client_cpus or every, ends.server_cpus or every),
             rig.parts.make_cpu_accounting(),
-            profile,
         )
 
     def redeploy(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
@@ -396,7 +401,32 @@ class NfvSession:
         rules, inconclusive = self.rules_in_force(test_file), self.options.inconclusive
         ledger = partial(bounding_text, trials=self._context.trials)
         profile = partial(profile_text, profiles=self._context.profiles)
-        return SlaCheck(rules, self.measured, self.recorder, ledger, inconclusive, lambda: self.baseline, profile)
+        baseline = lambda: self.baseline  # noqa: E731 - it is read when a limit is a share of it
+        return SlaCheck(rules, self.measured, self.recorder, ledger, inconclusive, baseline, profile, self._gate)
+
+    @cached_property
+    def last_run(self) -> LastRun:
+        """What the tests of this run are compared with. The tests are selected by now."""
+        tests = frozenset(map(storable, self.selected or ()))
+        return LastRun(self.run_dir, tests, self.options.fail_below, self.baseline)
+
+    def _gate(self, outcomes: Sequence[Outcome]) -> tuple[Rule, Baseline] | None:
+        return self.last_run.gate(outcomes, self._test_on_rig)
+
+    @property
+    def _test_on_rig(self) -> TestOnRig | None:
+        """The running test; None in a run that is compared with no earlier one."""
+        if self._run_data is None or self.options.plan or self.comparison is not None:
+            return None
+        return storable(self.recorder.test), rig_facts(self._run_data, self.deployed.values())
+
+    def compare_with_last(self) -> None:
+        """Record what the running test measured beside its last run, or why it is not compared."""
+        known = [key_of(each) for each in self.since_last]
+        for outcome in (one for one in self.outcomes if key_of(one) not in known):
+            if (found := self.last_run.compare(outcome, self._test_on_rig)) is not None:
+                self.since_last.append(found)
+                self.recorder.emit(found)
 
     def rules_in_force(self, test_file: Path) -> tuple[Rule, ...]:
         """Rules that judge the tests of this file: the SLA's, and those that the testbed itself adds."""
@@ -411,10 +441,11 @@ class NfvSession:
         self._progress.begin(title(dict(data.labels)))
         self._context.begin_test()
         self.deployed.clear()
+        self.since_last.clear()
         self.recorder.emit(data)
 
     def junit_properties(self) -> list[tuple[str, str]]:
-        return junit_properties(self.outcomes, self.recorder.verdicts)
+        return junit_properties(self.outcomes, self.recorder.verdicts, self.since_last)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -426,7 +457,8 @@ class NfvSession:
         if end.status != "passed" or end.reason or self.recorder.verdicts or self.test_file is None:
             return end
         measured = [(outcome.label, {seen.metric for seen in outcome.figures}) for outcome in self.outcomes]
-        for rule in self.rules_in_force(self.test_file):
+        gate = self._gate(self.outcomes)
+        for rule in (*self.rules_in_force(self.test_file), *([] if gate is None else gate[:1])):
             metrics = dict(rule.require).keys()
             if any(metrics & seen and rule.without_class().matches(labels) for labels, seen in measured):
                 return replace(end, reason=f"measured; {rule.source} would apply, and nothing called sla.check()")

@@ -50,6 +50,7 @@ BASELINE_FILES = Point[Callable[[Path, Mapping[str, Any]], Baseline]]("baseline"
 _PACKAGE = Path(pytest_nfvperf.__file__).parent
 _SCENARIO = re.compile(r"\bS\d+\b")
 OutcomesText = Callable[[Sequence[Outcome]], str | None]
+Gate = Callable[[Sequence[Outcome]], tuple[Rule, Baseline] | None]
 _RELATION = "ratio"
 """Unit of a requirement that relates two subjects, or the subjects of a series."""
 
@@ -120,6 +121,7 @@ class SlaCheck:
         inconclusive: "fail" or "warn".
         baseline: returns the earlier run that limits may be a share of; None without one.
         profile_text: where the CPUs' time went, as text; None where it was not profiled.
+        gate: what --nfv-fail-below requires of outcomes, and by which run; None where it judges nothing.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class SlaCheck:
         inconclusive: str = "fail",
         baseline: Callable[[], Baseline | None] = lambda: None,
         profile_text: OutcomesText = lambda _: None,
+        gate: Gate = lambda _: None,
     ) -> None:
         self._rules = tuple(rules)
         self._measured = measured
@@ -139,6 +142,7 @@ class SlaCheck:
         self._inconclusive = inconclusive
         self._baseline = baseline
         self._profile_text = profile_text
+        self._gate = gate
 
     def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """Judge outcomes of one subject together. It judges no outcome twice.
@@ -197,6 +201,8 @@ class SlaCheck:
         figures = _distinct(outcomes)
         rules = rules_about_offload(self._rules, labels, {figure.metric for figure in figures})
         verdicts = judge(rules, labels, figures, self._measured.peers, missing, self._baseline())
+        if (gate := self._gate(outcomes)) is not None:
+            verdicts += judge([gate[0]], labels, figures, self._measured.peers, missing, gate[1])
         verdicts = (*verdicts, *judge_defaults(verdicts, labels, figures))
         subject = labels.items()
         return tuple(replace(verdict, subject=tuple(sorted({*subject, *verdict.subject}))) for verdict in verdicts)

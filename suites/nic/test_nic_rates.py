@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
@@ -12,9 +14,12 @@ from pytest_nfvperf import (
     Dut,
     Search,
     SlaCheck,
+    Study,
+    Subject,
     Topology,
     Traffic,
     Tuning,
+    compares,
     compose,
     phy2phy,
     sweep,
@@ -47,6 +52,17 @@ def test_line_rate_one_way(frame_size: int, deploy: Deployer, search: Search, sl
     Verify: the SLA for this frame size and direction.
     """
     sla.check(search.ndr_pdr(deploy(phy2phy()), Traffic(frame_size=frame_size, bidirectional=False)))
+
+
+@compares("datapath", ("testpmd", "dpdk"))
+def test_what_ovs_costs(datapath: Sequence[str], study: Study, sla: SlaCheck) -> None:
+    """Forwarding rate and cycles a frame of DPDK's testpmd, which is the NIC's own, and of OVS on the same NICs.
+
+    Steps: in interleaved rounds build NIC - DUT - NIC with each; send 64-byte frames at maximum offered load.
+    Verify: the SLA. Skipped where there is no testpmd.
+    """
+    subjects = [Subject(kind, phy2phy(), Dut(kind)) for kind in datapath]
+    sla.check_each(study.forwarding_rate("datapath", subjects, Traffic()))
 
 
 @pytest.mark.nfv_not_quick

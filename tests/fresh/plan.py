@@ -47,6 +47,14 @@ SOME = Step(
 WHOLE = Step("the whole test suite", ("python3", ".ci/tests.py", "test-all"), counts=False)
 """As .ci/run on the machine itself: ``make test-all``, and a few failed tests once more. It says what ran."""
 
+_NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+DEMO = Step(
+    "the demo, of an ordinary user",
+    ("bash", "-c", f"chmod o+x /root && HOME=/tmp exec {_NOBODY} .venv/bin/nfvperf demo"),
+    counts=False,
+)
+"""Root's home, which the environment is in, is closed to other users at first."""
+
 RELEASES = ("bookworm", "trixie")
 """By codename."""
 
@@ -77,6 +85,8 @@ def tutorial_steps() -> tuple[Step, ...]:
     *most, last = tutorial_commands()
     green, red = frozenset({0, _INCONCLUSIVE}), frozenset({_FAILED})
     made = [_tutorial_step(text, green if text.endswith("/pytest") else frozenset({0})) for text in most]
+    installed = next(number for number, text in enumerate(most) if "pip install" in text)
+    made.insert(installed + 1, DEMO)  # before anything is set up
     return (*made, _tutorial_step(last, red))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,9 @@ from pytest_nfvperf.adapters.generators.program_pairs import SockperfEngine
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.features.profile.perf import PerfProfiler
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestSpec
 from pytest_nfvperf.model.topology.workloads import pod_node
@@ -86,8 +91,55 @@ def test_a_kernel_that_permits_no_profile_is_told(tmp_path: Path, journal: Journ
     perf.chmod(0o755)
     ran = []
     with pytest.raises(UnavailableError, match="perf record is refused: Error: No permission to enable cycles event"):
-        PerfProfiler(journal, [0], str(perf))(lambda: ran.append("work"))
+        PerfProfiler(journal, [0], program=str(perf))(lambda: ran.append("work"))
     assert ran == []
+    assert list(journal.directory.glob("perf*")) == []
+
+
+def test_a_profile_that_cannot_be_read_is_none_and_the_work_stands(tmp_path: Path, journal: Journal) -> None:
+    perf = tmp_path / "perf"
+    perf.write_text(
+        "#!/bin/sh\n"
+        'if [ "$3" = script ]; then echo broken >&2; exit 1; fi\n'
+        'for last; do test "$before" = -o && echo x > "$last"; before=$last; done\n'
+        "exec sleep 60\n"
+    )
+    perf.chmod(0o755)
+    ran = []
+    with pytest.raises(UnavailableError, match=r"script --no-inline .* exited with status 1"):
+        PerfProfiler(journal, [0], [Poller(0, 1, 1)], program=str(perf))(lambda: ran.append("work"))
+    assert ran == ["work"]
+    assert list(journal.directory.glob("perf*")) == []
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
+def test_a_polling_thread_is_profiled_alone(journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps: two threads of one process poll; perf samples one. Verify: no sample of another, nothing in ~/.debug."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code = (
+        "import pathlib, threading\n"
+        "def poll(name):\n"
+        "    pathlib.Path(f'/proc/self/task/{threading.get_native_id()}/comm').write_text(name)\n"
+        "    if name != 'other': print(threading.get_native_id(), flush=True)\n"
+        "    while True: pass\n"
+        "threading.Thread(target=poll, args=['pmd-c00/id:7']).start()\n"
+        "poll('other')\n"
+    )
+    polling = spawn(journal, "polling", [sys.executable, "-c", code], log=tmp_path / "log", pipes=True)
+    try:
+        assert polling.popen.stdout is not None
+        thread = int(polling.popen.stdout.readline())
+        profiler = PerfProfiler(journal, [0], [Poller(0, polling.pid, thread)], own_cpus=[0])
+        try:
+            profile = profiler(lambda: time.sleep(0.3))
+        except UnavailableError as error:
+            pytest.skip(str(error))
+    finally:
+        polling.stop()
+    assert profile.samples > 0
+    assert {stack[0] for stack, _ in profile.folded} == {"pmd-c00"}
+    assert profile.counts.keys() <= {"cycles", "instructions", "cache-misses"}
+    assert not (tmp_path / ".debug").exists()
     assert list(journal.directory.glob("perf*")) == []
 
 

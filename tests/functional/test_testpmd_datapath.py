@@ -42,7 +42,7 @@ from tests.functional.ovs_support import clean_run, leftovers, needs_hugepages, 
 pytestmark = [
     needs_root,
     needs_hugepages,
-    pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason="needs dpdk-testpmd (apt install dpdk)"),
+    pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason="needs dpdk-testpmd (apt install dpdk-dev)"),
 ]
 TCP_TO_WEB = Traffic(packet=Ether() / IP() / TCP(dport=80), frame_size=128)
 IPV6 = Traffic(frame_size=128, src_ip="2001:db8::1", dst_ip="2001:db8:1::1")

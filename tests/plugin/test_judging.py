@@ -44,6 +44,15 @@ def test_a_met_sla_passes_and_says_so_in_the_table(judged, suite):
     assert records(suite.path, "run_end")[0]["data"]["counts"] == {"passed": 1}
 
 
+def test_what_cannot_be_profiled_is_a_note_and_the_verdict_stands(judged, suite):
+    """Steps: a DUT that meets its SLA has no poll-mode threads, and a profile of them is requested."""
+    judged("ndr: '>= 3.9 Mpps'", "4e6", "--nfv-profile-cpu").assert_outcomes(passed=1, deselected=1)
+
+    (outcome,) = records(suite.path, "outcome")
+    assert [note for note in outcome["data"]["notes"] if note.startswith("no CPU profile: ")]
+    assert [verdict["data"]["judgement"] for verdict in records(suite.path, "verdict")] == ["PASS"]
+
+
 def test_the_report_is_one_page_beside_the_evidence(judged, suite):
     result = judged("ndr: '>= 3 Mpps'", "4e6", "--nfv-report", "html")
 

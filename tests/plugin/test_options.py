@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
-from user_project import CONFTEST
+from user_project import ordinary_user
 
 
 def run_plan(suite: pytest.Pytester, *args: str) -> pytest.RunResult:
@@ -20,7 +19,7 @@ def test_the_plan_lists_trials_and_time_and_sends_nothing(suite):
     result.stdout.fnmatch_lines(
         [
             "nfvperf: profile quick, testbed *",
-            "*planned on a simulated DUT in virtual time",
+            "*simulated DUT and generator in virtual time: no packet is sent",
             "*plan: nothing is sent*",
             "mine/test_mine.py::test_ndr_pdr[[]64]: about * s: 1 x warm-up 500 ms, *confirmation of ndr 1.00 s*",
             "1 test, * trials, about * s for a DUT of about 4.00 Mpps per direction at 64 bytes*",
@@ -228,31 +227,29 @@ def test_a_wrong_prefix_is_a_usage_error(suite, tmp_path):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+A_USER = pytest.mark.skipif(ordinary_user() is None, reason="this machine lets nobody make a user namespace")
+
+
+@A_USER
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_without_root_one_line_says_what_is_missing(suite, workers):
-    # dropped only while the plugin looks: this test's own folder and interpreter may belong to root alone
-    suite.makeconftest(
-        CONFTEST
-        + """
-import os, pytest
-import pytest_nfvperf.plugin.phases, pytest_nfvperf.plugin.run_result, pytest_nfvperf.plugin.session_factory
+    words = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # around ours
-def pytest_collection_modifyitems():
-    os.seteuid(65534)
-    try:
-        return (yield)
-    finally:
-        os.seteuid(0)
-"""
-    )
-
-    result = suite.runpytest_subprocess("-p", "no:cacheprovider", *workers)
+    result = suite.run(*(ordinary_user() or ()), *words, *workers)
 
     result.stderr.fnmatch_lines(
         ["ERROR: nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, *"]
     )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+@A_USER
+def test_workers_say_that_their_folder_cannot_be_written(suite):
+    (suite.path / "reports").mkdir(mode=0o500)
+
+    result = suite.run(*(ordinary_user() or ()), sys.executable, "-m", "pytest", "-n", "2")
+
+    result.stderr.fnmatch_lines(["ERROR: */reports/*: cannot be made: Permission denied"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
-from user_project import records
+from user_project import ordinary_user, records
 
 RECORDING = Path(__file__).parents[1] / "data" / "trex" / "ndr.jsonl"
 """An NDR search of the quick profile through OVS-DPDK, by a TRex v3.08 on veth, ports of 50 Mbit/s.
@@ -85,7 +86,8 @@ def play(suite: pytest.Pytester, rate: str) -> pytest.RunResult:
     (suite.path / "mine" / "sla.yaml").write_text(
         "schema: 1\nrules: [{where: {topology: phy2phy}, require: {ndr: '>= 70 kpps'}}]\n"
     )
-    return suite.runpytest_subprocess("--nfv-testbed", "lab.yaml", "-p", "no:cacheprovider")
+    words = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+    return suite.run(*(ordinary_user() or ()), *words, "--nfv-testbed", "lab.yaml")
 
 
 def test_a_recording_gives_the_same_outcome_again(suite: pytest.Pytester) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from user_project import ordinary_user
 
 from tests.fresh.plan import TUTORIAL, tutorial_commands
 
@@ -154,10 +155,20 @@ def test_what_the_base_needs_is_light(installed):
         base |= {canonicalize_name(one.name) for one in needs if one.marker is None or one.marker.evaluate()}
 
     assert {"numpy", "scapy", "pyroute2", "allure-pytest"} <= base
-    assert not base & {"vl-convert-python", "pillow", "scipy", "pandas", "ruptures"}
+    assert not base & {"vl-convert-python", "pillow", "scipy", "pandas", "ruptures", "opentelemetry-sdk"}
     files = [packages / file for name in base for file in there[name].files or ()]
     weight = sum(file.lstat().st_blocks for file in files if file.exists()) * 512 / 2**20
     assert 100 < weight <= 160, f"the base's packages are {weight:.0f} MiB"
+
+
+@THOROUGH
+def test_the_demo_runs_on_the_wheel_for_any_user(installed, tmp_path):
+    """In the environment of the tutorial's first four commands, and without a program on the PATH."""
+    command = [*(ordinary_user() or ()), str(installed / ".venv/bin/nfvperf"), "demo", "here"]
+    alone = {"PATH": "/nowhere", "HOME": "/nowhere"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=alone)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"The page: {tmp_path}/here/reports/latest/report.html\n" in done.stdout
 
 
 @THOROUGH

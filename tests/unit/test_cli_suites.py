@@ -155,3 +155,14 @@ def test_on_a_machine_without_ovs_it_says_what_to_do(tmp_path, monkeypatch):
     assert told.endswith(f"run: cd {tmp_path / 'new'} && pytest --nfv-plan")
     assert not (tmp_path / "new/testbed.yaml").exists()
     assert "nfv_testbed" not in (tmp_path / "new/pytest.ini").read_text()
+
+
+def test_ctrl_c_ends_a_command_with_one_line(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_nfvperf.cli.doctor.doctor", interrupted)
+
+    assert main(["doctor"]) == 130
+
+    assert capsys.readouterr().err == "nfvperf: interrupted\n"

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.run_facts import dut_facts
 from pytest_nfvperf.model.evidence.comparison import ComparedRun, side_differences
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunResult, TestFacts, conclude_run
+from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.compare import ComparisonSettings, Side, SideFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
@@ -140,6 +141,20 @@ def test_the_page_has_the_chart_the_table_and_what_differs(run, tmp_path):
     assert "What differs between the sides" in text
     assert "not compared: a soak cannot alternate between sides" in text
     assert "Testbed broken. Compared: 2 broken, 1 slower, 1 same" in text
+
+
+def test_the_section_of_a_comparison_has_what_changed_in_profiles(run, tmp_path):
+    """Steps: one of its tests has profiles of two sides. Verify: what they differ by is in the section, no more."""
+    node_id, test = list(run.tests.items())[-1]
+    names = ("what changed, side: new against old", "CPU profile of trial-0001, phy2phy on dpdk, side old")
+    attached = {name: AttachmentData(name, text=f"{name}\n12.0% -> 30.0%") for name in names}
+    changed = replace(run, tests={**run.tests, node_id: replace(test, attachments=attached)})
+    page = render_report(changed, tmp_path).read_text()
+    section = page[page.index('<section id="comparison">') :].partition("</section>")[0]
+    assert section.count("Where the cycles went: ") == 1
+    assert names[0] in section
+    assert names[1] not in section
+    assert "Where the cycles went" not in render_report(run, tmp_path).read_text()
 
 
 def test_the_chart_has_a_line_for_each_side_with_a_ratio(compared):

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
-from pytest_nfvperf.features.profile.perf import stacks
+from pytest_nfvperf.features.profile.perf import counts, stacks
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, folded
 
 TEXT = """ovs-vswitchd
@@ -44,6 +44,52 @@ def test_callers_without_a_name_are_one() -> None:
     frames = "".join(f"        {address:x} [unknown]\n" for address in range(0x7F00, 0x7F7F))
     text = f"python\n        ffff sock_recvmsg\n{frames}        55d0 main\n        55d1 main\n\n"
     assert list(stacks(text)) == [("python", "main", "main", "[unknown]", "sock_recvmsg")]
+
+
+PACKAGED = """pmd-c01/id:8
+                    335f rte_pktmbuf_free_bulk+0x1f (/usr/lib/x86_64-linux-gnu/librte_mbuf.so.23.0)
+                   503b3 [unknown] (/usr/lib/x86_64-linux-gnu/librte_vhost.so.23.0)
+                  1b3ffe [unknown] (/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk)
+                   dd775 [unknown] (/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk)
+                  1098eb clone3 (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+pmd-c01/id:9
+                   dd776 [unknown] (/tmp/ovs-vswitchd-dpdk (deleted))
+        ffffffffffffffff [unknown] ([unknown])
+
+"""
+
+
+def test_a_function_without_a_name_is_its_binary_and_runs_of_one_work_have_equal_names() -> None:
+    """Steps: what perf says of Debian's OVS, in two runs. Verify: no number of a thread, or of a library's version."""
+    unwound, cut = stacks(PACKAGED)
+    assert unwound == ("pmd-c01", "clone3", "[ovs-vswitchd-dpdk]", "[librte_vhost.so]", "rte_pktmbuf_free_bulk")
+    assert cut == ("pmd-c01", "[unknown]", "[ovs-vswitchd-dpdk]")
+    assert CpuProfile("cpu-clock", (1,), folded([unwound, cut])).unknown_share == 0.5
+
+
+STAT = """# started on Mon Nov 30 00:27:25 2026
+
+8000000,,cycles,3000000000,100.00,,
+20000000,,instructions,3000000000,100.00,2.50,insn per cycle
+<not supported>,,cache-misses,0,100.00,,
+"""
+
+
+def test_what_the_cpu_counts_is_told_and_what_it_does_not_count_is_absent() -> None:
+    counted = counts(STAT)
+    assert counted == {"cycles": 8_000_000, "instructions": 20_000_000}
+    hybrid = (
+        "5,,cpu_core/cycles/,9,75.00,,\n2,,cpu_atom/cycles/,3,25.00,,\n<not counted>,,cpu_atom/cache-misses/,0,0,,\n"
+    )
+    assert counts(hybrid) == {"cycles": 7}
+    packets = {"pmd.packets_received": 50_000}
+    told = CpuProfile("cycles", (1,), PROFILE.folded, {**counted, **packets}).summary()
+    assert told.splitlines()[1] == "2.50 instructions a cycle"
+    missed = CpuProfile("cycles", (1,), PROFILE.folded, {"cache-misses": 25_000, **packets})
+    assert missed.facts == "0.50 cache misses a packet"
+    assert CpuProfile("cycles", (1,), (), {"cache-misses": 0, "pmd.packets_received": 0}).facts == ""
+    assert f"\nbefore: {missed.facts}\nnow: {missed.facts}\n" in missed.changes_text(missed)
 
 
 def test_a_stack_that_is_too_narrow_to_be_seen_makes_no_picture_higher() -> None:
@@ -114,7 +160,7 @@ def test_what_changed_most_comes_first_also_what_is_gone() -> None:
         ("ovs-vswitchd", "copy_user", 0.5, 0.5),
     )
     told = OTHER.changes_text(PROFILE, 2).splitlines()
-    assert told[0] == "4 samples of cpu-clock before, 4 of cpu-clock now"
+    assert told[0] == "4 samples of cpu-clock before, 4 of cpu-clock now; a share may differ by 70.7% by chance"
     assert told[1:] == [" 25.0% ->  50.0%  iperf3: [unknown]", " 25.0% ->   0.0%  odd:name: [unknown]"]
 
 

@@ -160,7 +160,7 @@ def test_doctor_says_which_extras_are_there_and_what_the_others_are_for(monkeypa
     monkeypatch.setattr(machine, "version", installed)
     found = named(checks())["Python extras"]
     assert found.state is CheckState.WARN
-    assert found.seen == "ssh, trex", "xdist is there, in a version that the extra does not take"
+    assert found.seen == "ssh, trex, otlp", "xdist is there, in a version that the extra does not take"
     assert found.advice == (
         "pip install 'pytest-nfvperf[charts,xdist,history]' for charts: pictures of charts, in Allure and datasheets; "
         "xdist: several testbeds; history: change points of a history"

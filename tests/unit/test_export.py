@@ -11,6 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.features.export import COMMON, TABLES
+from pytest_nfvperf.features.history import trends
 from tests.sample_run import small_run, write_sample
 from tests.sample_study import study_records
 
@@ -70,7 +71,8 @@ FORMS = {"text": ".*", "int": r"(-?\d+)?", "float": r"(-?[\d.e+-]+)?", "bool": "
 
 
 def test_the_page_lists_every_column():
-    assert [name for name, _ in LISTED] == [*COMMON, *(name for columns, _ in TABLES.values() for name in columns)]
+    of_tables = [*COMMON, *(name for columns, _ in TABLES.values() for name in columns)]
+    assert [name for name, _ in LISTED] == [*of_tables, *trends.COLUMNS]
 
 
 def test_a_column_has_what_the_page_says(sample, tmp_path):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import socketserver
+import subprocess
+import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
 
+import psutil
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
@@ -143,6 +149,36 @@ def test_a_mistake_makes_no_index(
     assert main(["site", *arguments]) == 4
     assert answer in capsys.readouterr().err
     assert not Path("site/index.html").exists()
+
+
+def test_it_is_served_on_loopback_alone_until_ctrl_c(tmp_path: Path) -> None:
+    write_run(tmp_path / "results", 1, 4e6)
+    words = [sys.executable, "-m", "pytest_nfvperf", "site", "results", "--serve"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        shown = [served.stdout.readline() for _ in range(2)]
+        (address,) = re.findall(r"^serving (http://127\.0\.0\.1:\d+/) ", shown[-1])
+        (socket,) = psutil.Process(served.pid).net_connections()
+        with urlopen(f"{address}runs/run-01/report.html") as page:
+            assert page.read() == (tmp_path / "site/runs/run-01/report.html").read_bytes()
+        served.send_signal(signal.SIGINT)
+    assert socket.laddr.ip == "127.0.0.1"
+    assert served.returncode == 0
+
+
+def test_a_port_that_is_taken_is_found_before_the_site_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "results", 1, 4e6)
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as other:
+        port = str(other.server_address[1])
+        assert main(["site", str(tmp_path / "results"), "-o", str(tmp_path / "site"), "--serve", port]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"nfvperf: --serve: cannot serve at port {port}: Address already in use")
+    assert not (tmp_path / "site").exists()
+    with pytest.raises(SystemExit, match="4"):
+        main(["site", "--serve", str(tmp_path / "results")])
+    assert f"'{tmp_path / 'results'}' is no port from 1 to 65535" in capsys.readouterr().err
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

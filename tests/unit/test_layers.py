@@ -39,7 +39,7 @@ FOLDERS = {
 FEW_LIBRARIES, LIBRARIES = ("model", "ports"), {"pydantic", "pydantic_core"}
 """What these import beside the standard library: what reads fields of data classes."""
 
-OF_EXTRAS = frozenset({"vl_convert", "scipy", "ruptures", "execnet", "xdist"})
+OF_EXTRAS = frozenset({"vl_convert", "scipy", "ruptures", "execnet", "xdist", "opentelemetry", "requests"})
 """What the base does not bring. xdist itself loads our scheduler."""
 
 FEATURES_PORTS = ("pytest_nfvperf.features.routing.ports",)

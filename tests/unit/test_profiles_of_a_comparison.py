@@ -62,7 +62,7 @@ def outcome(interface: str, *trials: str) -> Outcome:
 def taken(found: list[CpuProfile | UnavailableError], context: Context, directory: Path) -> Profiles:
     perf = Perf(found)
     parts: Any = SimpleNamespace(make_profiler=lambda: perf.record)
-    profiles = Profiles(parts, directory, context)
+    profiles = Profiles(lambda: parts, directory, context)
     for number in range(1, len(found) + 1):
         profiles(f"stream-{number:04}", "pods on netdev", lambda: None)
     assert perf.worked == number

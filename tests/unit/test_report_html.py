@@ -16,7 +16,8 @@ from pytest_nfvperf.adapters.report import page_parts
 from pytest_nfvperf.adapters.report.datasheet import render_datasheet
 from pytest_nfvperf.adapters.report.html import SuitePage, render_report
 from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
-from pytest_nfvperf.adapters.report.run_facts import command_line
+from pytest_nfvperf.adapters.report.run_facts import SIMULATED, command_line
+from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -222,10 +223,13 @@ def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:
     sample.begin()
     sample.start_test("test_x.py::test_x", (("topology", "pvp"), ("frame_size", "64")), "")
     goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.ABORTED, detail="no valid trial within the budget")
-    sample.add(Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, goals=(goal,)))
+    sample.add(
+        Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, goals=(goal,), notes=("no profile",))
+    )
     sample.add(TestEndData("passed", 1.0))
     sample.end()
     page = render(sample, tmp_path)
+    assert page.count("no profile") == 1
     assert "no valid trial within the budget" in page
     assert ">aborted<" in page
     assert "Nothing was judged, no SLA applied: 1 of 1 selected test passed" in page
@@ -312,3 +316,31 @@ def test_a_long_reason_is_folded_not_cut(tmp_path: Path) -> None:
 )
 def test_the_command_is_told_as_it_was_typed(argv: tuple[str, ...], shown: str) -> None:
     assert command_line(argv) == shown
+
+
+@pytest.mark.parametrize(
+    ("display", "starts", "told"),
+    [
+        ("", True, "not opened: no display here (DISPLAY, WAYLAND_DISPLAY), and BROWSER names no program"),
+        (":0", False, "not opened: no browser could be started; name one by the variable BROWSER"),
+        (":0", True, None),
+    ],
+    ids=["no display", "no browser", "opened"],
+)
+def test_a_report_opens_or_says_why_not(
+    display: str, starts: bool, told: str | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    opened: list[str] = []
+    monkeypatch.setattr("pytest_nfvperf.adapters.report.html.can_draw", lambda: False)  # it takes seconds
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or starts)
+    monkeypatch.delenv("BROWSER", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", display)
+    write_sample(tmp_path, small_run())
+    assert main(["report", str(tmp_path), "--open"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == str(tmp_path / "report.html")
+    assert [line for line in shown if line.startswith("not opened")] == ([told] if told else [])
+    assert opened == ([(tmp_path / "report.html").as_uri()] if display else [])
+    assert SIMULATED not in (tmp_path / "report.html").read_text()

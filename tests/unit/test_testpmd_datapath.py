@@ -133,8 +133,8 @@ def test_a_labs_ports() -> None:
     assert (nic.device, nic.devargs, nic.rings) == ("0000:3b:00.0", None, (512, None))
     read = cabled_port(port, CabledEnd("dpdk0", (DutPort("dpdk0", "interface", interface="ens1"),), device="x"))
     assert (read.device, read.devargs, read.far_end) == ("net_af_packet_dpdk0", "iface=ens1,qpairs=2", "x")
-    vhost = vhost_port(port, 3, Path("/run/x"))
-    assert (vhost.device, vhost.devargs) == ("net_vhost3", "iface=/run/x/p0.sock,client=1,queues=2")
+    vhost = vhost_port(port, 3, Path("/run/x"), 4)
+    assert (vhost.device, vhost.devargs) == ("net_vhost3", "iface=/run/x/p0.sock,client=1,queues=4")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.compare import (
+    UNPAIRED_FLOOR,
     ComparisonData,
     ComparisonSettings,
     ReadingMethod,
@@ -42,9 +43,6 @@ from pytest_nfvperf.model.statistics import Bound, Samples, relative
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 COMPARISON_FILE = "comparison.json"
-
-UNPAIRED_FLOOR = 0.10
-"""Seen: the same forwarding rate differed by this between fresh starts on one machine (docs/explanation/noise.md)."""
 
 _WEAKER = (
     "These are two runs: nothing alternated, so the statistics are weaker. What the machine did in one of them is in "

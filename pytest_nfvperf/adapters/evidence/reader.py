@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
@@ -101,6 +102,12 @@ def evidence_schema() -> dict[str, Any]:
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""
 
+_HEAD = re.compile(
+    rb'\{"schema":\d+,"kind":"(?P<kind>\w+)","id":"[^"]*","run":"[^"]*","test":(?P<test>"(?:[^"\\]|\\.)*"),'
+)
+"""As the writer has it."""
+_OF_RESULTS = frozenset({"run", "test", "topology", "outcome", "verdict", "comparison", "error", "test_end", "run_end"})
+
 CONTROLLER, STOPPED, REFUSED = "controller", "stopped", "refused"
 """Ends of names of files that say how a whole run ended. They are written by the process that distributes tests to
 xdist's workers; by one that was stopped while it wrote the report; and by one that was to continue a run, and ended by
@@ -162,6 +169,7 @@ class RunEvidence:
         spans_ns: wall clock of the first and last record of each file. Somebody may have set the clock in between.
         problems: what is wrong with the files, for a person.
         being_written: names of the files that a process has open to write more.
+        times_ns: wall clock of each record, by its id.
         machine: condition of the rig over all trials that were read, also those that are not kept.
     """
 
@@ -175,6 +183,7 @@ class RunEvidence:
     truncated: bool = False
     problems: list[str] = field(default_factory=list)
     being_written: tuple[str, ...] = ()
+    times_ns: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     machine: RigCondition = field(default_factory=RigCondition, compare=False, repr=False)
 
     @property
@@ -234,6 +243,7 @@ def read_run(
     *,
     steps: bool = True,
     known_ends: Mapping[str, RunEndData] | None = None,
+    results_of: Collection[str] | None = None,
 ) -> RunEvidence:
     """Read a results directory (all its evidence files) or one evidence file.
 
@@ -245,6 +255,7 @@ def read_run(
         steps: False keeps only the last search step of each test. The others take most of a run's memory, and the
             conclusion does not need them.
         known_ends: how the processes of these files ended, if they could not write it.
+        results_of: only what came of these tests, without their trials: all else costs no more than its bytes.
 
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
@@ -259,6 +270,8 @@ def read_run(
     for file in files:
         evidence.tests = {}  # those of this file: which file decides on a test is known once all are read
         for number, text in _complete_lines(file, evidence):
+            if results_of is not None and not _is_result(text, results_of):
+                continue
             line = _parse(file, number, text)
             _check_identity(evidence, seen, line, (file.name, number))
             _take(evidence, file.name, line, parts)
@@ -354,6 +367,14 @@ def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, by
                 )
 
 
+def _is_result(line: bytes, tests: Collection[str]) -> bool:
+    """Whether a line is of a run, or a result of one of these tests, by its first bytes; True where they do not say."""
+    head = _HEAD.match(line)
+    if head is None or head["kind"].decode() not in _OF_RESULTS:
+        return head is None
+    return head["test"] == b'""' or json.loads(head["test"]) in tests
+
+
 def _is_object(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
@@ -412,6 +433,7 @@ def _check_identity(
 
 def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, Any]) -> None:
     evidence.spans_ns[file] = (evidence.spans_ns.get(file, (line.time_ns, 0))[0], line.time_ns)
+    evidence.times_ns[line.id] = line.time_ns
     data = line.data
     match data:
         case RunData():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachingGenerator, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams
+from pytest_nfvperf.model.display import format_bps, format_fps
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.measure.ledger import spread
@@ -132,7 +133,7 @@ class FakeGenerator(AttachingGenerator):
         self._random = random.Random(self.seed)  # noqa: S311 - simulation, not cryptography
 
     def info(self) -> GeneratorInfo:
-        return GeneratorInfo("fake", "1", f"simulated DUT of {self.capacity_fps:g} pps", ())
+        return GeneratorInfo("fake", "1", f"simulated DUT of {format_fps(self.capacity_fps)}", ())
 
     def wait_links_up(self, deadline_s: float) -> None:
         self.check_open()
@@ -286,7 +287,7 @@ class FakeStreams(StreamEngine):
     closed: bool = field(default=False, init=False)
 
     def info(self) -> GeneratorInfo:
-        return GeneratorInfo("fake", "1", f"simulated DUT of {self.capacity_bps:g} bit/s", ())
+        return GeneratorInfo("fake", "1", f"simulated DUT of {format_bps(self.capacity_bps)}", ())
 
     def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
         if self.closed:

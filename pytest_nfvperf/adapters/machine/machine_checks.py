@@ -119,6 +119,7 @@ EXTRAS = {
     "ssh": "nodes on other machines",
     "trex": "TRex's client libraries",
     "history": "change points of a history",
+    "otlp": "metrics for OpenTelemetry",
 }
 """What the extras of this package are for; those for its developers are not among them."""
 OK, WARN, MISSING = CheckState.OK, CheckState.WARN, CheckState.MISSING

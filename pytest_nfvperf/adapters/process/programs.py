@@ -146,6 +146,7 @@ _PROGRAMS = (
     Program("sshd", "openssh-server", "machines to reach by ssh", Use.EXTRA, _OTHER_MACHINES),
     Program("ssh", "openssh-client", "nodes on other machines", Use.EXTRA, "ssh: in nodes"),
     Program("ssh-keygen", "openssh-client", "keys for them", Use.EXTRA, _OTHER_MACHINES),
+    Program("podman", "podman", "to build the image", Use.EXTRA, "make image"),
     Program("npm", "npm", "to open Allure 3's page in a test", Use.EXTRA, "that test is skipped"),
     Program(
         "chromium",

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.report.charts import find_sweeps, loss_chart, sweep
 from pytest_nfvperf.adapters.report.figures import bound_mark
 from pytest_nfvperf.adapters.report.html import head_style
 from pytest_nfvperf.adapters.report.page_parts import environment, inline
-from pytest_nfvperf.adapters.report.run_facts import facts, flattened, versions_text
+from pytest_nfvperf.adapters.report.run_facts import facts, flattened, simulated_lines, versions_text
 from pytest_nfvperf.adapters.report.subjects import name_of_test, title
 from pytest_nfvperf.adapters.report.vega import SERIES, Look, View
 from pytest_nfvperf.model.display import (
@@ -116,6 +116,7 @@ def render_datasheet(run: RunEvidence, path: Path) -> Path:
         "conclusion": conclusion,
         "head_style": head_style(conclusion),
         "machine": run.machine.did,
+        "notices": simulated_lines(run),
         "run": run,
         "data": data,
         "conditions": [] if data is None else [*facts(run, data), *_conditions(data.fingerprint)],

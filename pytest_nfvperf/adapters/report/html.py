@@ -18,7 +18,7 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import figures, subjects
+from pytest_nfvperf.adapters.report import figures, subjects, texts
 from pytest_nfvperf.adapters.report.charts import (
     MOST_CURVES,
     Verdicts,
@@ -38,7 +38,7 @@ from pytest_nfvperf.adapters.report.figures import (
 )
 from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
-from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on
+from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on, simulated_lines
 from pytest_nfvperf.adapters.report.subjects import (
     StudyOutcomes,
     differing,
@@ -57,6 +57,7 @@ from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_against, format_seconds, how_many
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestConclusion, TestResult, subject_badge
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TopologyData, TrialData
+from pytest_nfvperf.model.measure.compare import ReadingMethod
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -243,7 +244,7 @@ def _context(
         "chips": chips(run, conclusion),
         "conclusion": conclusion,
         "head_style": head_style(conclusion),
-        "facts": [] if data is None else facts(run, data),
+        "facts": [] if data is None else [*facts(run, data), *(("Last run", line) for line in texts.since_lines(run))],
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults,
         "explained": {fault["page"].evidence.node_id for fault in faults},
@@ -251,10 +252,13 @@ def _context(
         "page_of": page_of,
         "testbeds": {file: name for name, files in testbeds.items() for file in files if len(testbeds) > 1},
         "machine": run.machine.did,
+        "notices": simulated_lines(run),
         "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
         "suites": suites,
         "rows": _result_rows(pages),
         "times": figures.time_table(run),
+        "since": any(one.sides for one in run.comparisons.values() if one.how is ReadingMethod.RUNS),
+        "texts": texts,
         "line": any(outcome.line_rate_fps for outcome in outcomes),
         "columns": figures.metric_columns(outcomes),
         "plateau": any(figures.plateau(outcome) for outcome in outcomes),
@@ -442,7 +446,7 @@ def page_of_test(
         evidence=test,
         title=heading or test.node_id,
         became=became,
-        figures=figures_text(list(test.outcomes.values())),
+        figures=figures_text(list(test.outcomes.values()), test.comparisons.values()),
         outcomes=outcomes,
         loose_trials=loose,
         picture=picture,

@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.model.display import format_against, format_margin, visible
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestResult
 from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.measure.compare import ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.statistics import Bound
@@ -57,13 +58,15 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").replace("/", ".")
 
 
-def junit_properties(outcomes: Sequence[Outcome], verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
+def junit_properties(
+    outcomes: Sequence[Outcome], verdicts: Sequence[Verdict] = (), since: Sequence[ComparisonData] = ()
+) -> list[tuple[str, str]]:
     """(name, value) pairs of a test: its figures as the terminal and the page show them, then in base units.
 
     Those are labels, frames/s per direction, latency in ns. Verdicts have the text that a table shows. Unmeasured
     figures are absent.
     """
-    pairs: list[tuple[str, object]] = [("figures", figures_text(outcomes) or None)]
+    pairs: list[tuple[str, object]] = [("figures", figures_text(outcomes, since) or None)]
     for outcome in outcomes:
         pairs += _of_outcome(outcome)
     for verdict in verdicts:

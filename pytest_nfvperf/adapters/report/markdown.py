@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.comparison import comparison_rows, heading
-from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, versions_text
-from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
+from pytest_nfvperf.adapters.report.run_facts import not_for_testbed_lines, simulated_lines, versions_text
+from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id, since_lines
 from pytest_nfvperf.model.display import MISSING, visible
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunResult, TestConclusion, TestResult
 from pytest_nfvperf.model.evidence.rig_condition import Grade
@@ -44,8 +44,8 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
     top = [f"## {mark} {escaped(conclusion.headline)}", ""]
     if conclusion.rig:
         top += [f"{_RIG_MARKS[conclusion.rig]} **Rig: {conclusion.rig}**", ""]
-    if conclusion.reason:
-        top += [escaped(conclusion.reason), ""]
+    for line in filter(None, [*simulated_lines(run), conclusion.reason]):
+        top += [escaped(line), ""]
     if conclusion.advice:
         top += [f"*{escaped(conclusion.advice)}.*", ""]
     top += [*_facts(run), "", *_comparison(run, conclusion)]
@@ -69,7 +69,8 @@ def _facts(run: RunEvidence) -> list[str]:
     rig = [f"- {escaped(str(did))}"] if did is not None else []
     left = [("not selected", line.partition(": ")[2]) for line in not_for_testbed_lines(run.not_for_testbed)]
     listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine, *left]
-    return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig]
+    since = [f"- {escaped(line)}" for line in since_lines(run)]
+    return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig, *since]
 
 
 def _comparison(run: RunEvidence, conclusion: RunConclusion) -> list[str]:
@@ -91,7 +92,7 @@ def _comparison(run: RunEvidence, conclusion: RunConclusion) -> list[str]:
 
 def _row(run: RunEvidence, test: TestConclusion) -> str:
     evidence = run.tests.get(test.node_id)
-    figures = figures_text(list(evidence.outcomes.values())) if evidence is not None else ""
+    figures = "" if evidence is None else figures_text([*evidence.outcomes.values()], evidence.comparisons.values())
     reason = test.full_reason or test.reason
     became = f"**{escaped(test.badge)}**" + (f": {escaped(reason)}" if reason else "")
     return (

@@ -13,6 +13,16 @@ from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
 
 _OF_OVS = ("dpdk", "netdev", "system")
+SIMULATED = "Simulated: DUT and generator are a model, and no packet was sent. No figure is of a real datapath."
+
+
+def simulated_lines(run: RunEvidence) -> list[str]:
+    """``SIMULATED`` for a run of ``SimulatedBackend``, which none of its readers may take for a measurement."""
+    data = run.run
+    if data is None or data.dut is None or data.dut.version != "simulated":
+        return []
+    # A recording that is played has a simulated DUT, and the answers of a real generator.
+    return [SIMULATED] if data.generator is None or data.generator.engine == "fake" else []
 
 
 def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:

@@ -40,6 +40,7 @@ from pytest_nfvperf.adapters.report.subjects import (
     subject_notes,
 )
 from pytest_nfvperf.adapters.report.terminal import rendered, table
+from pytest_nfvperf.adapters.report.texts import change_cell
 from pytest_nfvperf.model.display import MISSING, Styled, TableColumn, TableRow, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.figure import Why
@@ -60,6 +61,7 @@ BADGE_STYLES = {
     "INTERNAL": "bold magenta",
 }
 
+_SINCE = TableColumn("since the\nlast run", folds=True)
 _SEARCHED = {
     "NDR": TableColumn("NDR\nMpps", right=True),
     "NDR in Gbps": TableColumn("NDR\nGbps", right=True, optional=2),
@@ -69,6 +71,7 @@ _SEARCHED = {
     "plateau": TableColumn("plateau\nMpps", right=True, optional=4),
     "p50": TableColumn("latency\np50", right=True, optional=5),
     "p99": TableColumn("latency\np99", right=True),
+    "since": _SINCE,
 }
 
 _READ_AS = {
@@ -83,6 +86,7 @@ _STUDIED = {
     "median": TableColumn("median", right=True),
     "ratio": TableColumn("of", right=True),
     "interval": TableColumn("interval", right=True),
+    "since": _SINCE,
     "cores": TableColumn("cores", right=True, optional=2),
 }
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
@@ -126,11 +130,15 @@ def _first_tests(run: RunEvidence, conclusion: RunConclusion, most: int) -> froz
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One outcome with the verdicts on it. ``badge``: the word for it, where its test is known; else the verdicts'."""
+    """One outcome with the verdicts on it.
+
+    ``badge``: the word for it, where its test is known; else the verdicts'. ``since``: its change since the last run.
+    """
 
     outcome: Outcome
     verdicts: tuple[Verdict, ...] = ()
     badge: str = ""
+    since: str = MISSING
 
 
 def summary_rows(
@@ -148,7 +156,7 @@ def summary_rows(
         for outcome in test.outcomes.values():
             about = test.verdicts_on(outcome)
             badge = subject_badge(conclusion.test(test.node_id), about, len(test.outcomes))
-            rows.append(SummaryRow(outcome, about, badge))
+            rows.append(SummaryRow(outcome, about, badge, change_cell(outcome, test.comparisons.values())))
     return rows
 
 
@@ -164,11 +172,12 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     if searches:
         parts.append([*_search_table(searches, width), *(Text(note, style="dim") for note in _notes(searches))])
     if sampled:
-        parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
+        parts.append(_study_tables(sampled, width))
     if others:
-        result = TableColumn("result", folds=True)
+        own = [TableColumn("result", folds=True), *[_SINCE][: any(row.since != MISSING for row in others)]]
         metrics = metric_columns(row.outcome for row in others if not row.outcome.samples)
-        parts.append(_outcome_table(others, [result], lambda row: [other_result(row.outcome)], metrics, width))
+        cells = lambda row: [other_result(row.outcome), row.since][: len(own)]  # noqa: E731
+        parts.append(_outcome_table(others, own, cells, metrics, width))
     if any(row.outcome.classes for row in rows):
         parts.append(_class_table(rows, width))
     counted = dict.fromkeys(text for row in rows for text in row.outcome.dut_counted)
@@ -182,6 +191,7 @@ def _search_table(rows: Sequence[SummaryRow], width: int | None) -> list[Rendera
     filled = {
         "of line": any(row.outcome.line_rate_fps for row in rows),
         "plateau": any(plateau(row.outcome) for row in rows),
+        "since": any(row.since != MISSING for row in rows),
     }
     columns = {name: column for name, column in _SEARCHED.items() if filled.get(name, True)}
 
@@ -216,6 +226,7 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
         *(ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps, plateau_figures(row.outcome).mpps),
         MISSING if point is None else format_ns(point.p50_ns),
         MISSING if point is None else format_ns(point.p99_ns),
+        row.since,
     )
     return dict(zip(_SEARCHED, cells, strict=True))
 
@@ -283,9 +294,9 @@ def _verdict(row: SummaryRow) -> Styled:
     return word, BADGE_STYLES.get(word, "dim")
 
 
-def _study_tables(verdicts: Sequence[tuple[Outcome, Styled]], width: int | None = None) -> list[RenderableType]:
-    comparisons = find_comparisons([outcome for outcome, _ in verdicts])
-    by_labels = {outcome.labels: verdict for outcome, verdict in verdicts}
+def _study_tables(rows: Sequence[SummaryRow], width: int | None = None) -> list[RenderableType]:
+    comparisons = find_comparisons([row.outcome for row in rows])
+    by_labels = {row.outcome.labels: row for row in rows}
     shown: list[RenderableType] = []
     for comparison in comparisons:
         title = Text(f"{comparison.name}: {metric_of(comparison.main).title}", style="bold")
@@ -297,29 +308,30 @@ def _study_tables(verdicts: Sequence[tuple[Outcome, Styled]], width: int | None 
 
 
 def _study_table(
-    comparison: StudyOutcomes, verdicts: Mapping[tuple[tuple[str, str], ...], Styled], width: int | None
+    comparison: StudyOutcomes, by_labels: Mapping[tuple[tuple[str, str], ...], SummaryRow], width: int | None
 ) -> list[RenderableType]:
     baseline = comparison.outcomes[0].label[comparison.per]
-    filled = [_cells(outcome, comparison) for outcome in comparison.outcomes]
+    filled = [_cells(by_labels[outcome.labels], comparison) for outcome in comparison.outcomes]
     shown = [name for name in _STUDIED if any(cell[name] != MISSING for cell in filled)]
     columns = _STUDIED | {"ratio": TableColumn(f"of {comparison.per} {baseline}", right=True)}
     more = metric_columns(comparison.outcomes)
     more.pop(comparison.main, None)
     rows = list[TableRow]()
     for outcome, cells in zip(comparison.outcomes, filled, strict=True):
-        verdict = verdicts.get(outcome.labels, (MISSING, ""))
         own = [*map(cells.__getitem__, shown), *_metric_cells(outcome, more)]
-        rows.append([outcome.label[comparison.per], *own, verdict])
+        rows.append([outcome.label[comparison.per], *own, _verdict(by_labels[outcome.labels])])
     per = TableColumn(comparison.per, right=True)
     return table([per, *map(columns.__getitem__, shown), *more.values(), TableColumn("verdict")], rows, width)
 
 
-def _cells(outcome: Outcome, comparison: StudyOutcomes) -> dict[str, str]:
+def _cells(row: SummaryRow, comparison: StudyOutcomes) -> dict[str, str]:
+    outcome = row.outcome
     main, ratio = outcome.sampled(comparison.main), outcome.relative(comparison.main)
     return {
         "median": MISSING if main is None else median_text(main),
         "ratio": ratio_text(ratio),
         "interval": interval_text(ratio),
+        "since": row.since,
         "cores": cores_text(outcome),
     }
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.figures import class_line, goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.subjects import find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import (
+    MISSING,
     cut,
     folded,
     format_bps,
     format_count,
     format_elapsed,
     format_load,
+    format_margin,
     format_ns,
     format_ratio,
     format_seconds,
@@ -26,7 +30,9 @@ from pytest_nfvperf.model.display import (
 )
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestResult
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
+from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, ReadingMethod, Word
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.traffic.mix import classes_of
@@ -117,26 +123,71 @@ def _below(text: str, width: int | None) -> list[list[Piece]]:
     return [[(f"{_INDENT}{line}", {})] for line in lines if line]
 
 
-def figures_text(outcomes: Sequence[Outcome]) -> str:
-    """``NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us``: what a test measured, shortest first to read."""
+def figures_text(outcomes: Sequence[Outcome], since: Collection[ComparisonData] = ()) -> str:
+    """``NDR 5.52 Mpps (-1.2 %, same) · p99 12.0 us``: what a test measured, shortest first to read.
+
+    ``since``: beside its last run.
+    """
+
+    def beside(outcome: Outcome, metric: str, at: str = "") -> str:
+        changed = changes_since(outcome, since).get((metric, at))
+        return f" ({change_text(changed)})" if changed else ""
+
     parts = []
     for outcome in outcomes:
         for goal in outcome.goals:
-            shown = goal_figures(outcome, goal.goal.name).mpps
-            parts.append(f"{goal.goal.name.upper()} {shown}{'' if goal.load_fps is None else ' Mpps'}")
-        latency = typical_latency(outcome) if outcome.goals else None
-        parts += [] if latency is None else [f"p99 {format_ns(latency.p99_ns)}"]
+            shown, name = goal_figures(outcome, goal.goal.name).mpps, goal.goal.name
+            unit = "" if goal.load_fps is None else " Mpps"
+            parts.append(f"{name.upper()} {shown}{unit}{beside(outcome, name)}")
+        if outcome.goals and (latency := typical_latency(outcome)) is not None:
+            parts.append(f"p99 {format_ns(latency.p99_ns)}{beside(outcome, 'latency_p99', latency.at)}")
     sampled = [outcome for outcome in outcomes if outcome.samples and not is_of_times(outcome)]
     compared = find_comparisons(sampled)
     for comparison in compared:  # bridges 1: 5.64 Mpps, 2: 98.4 %, 9: 97.0 %
         per, (baseline, *others) = comparison.per, comparison.outcomes
         ratios = [f"{one.label[per]}: {ratio_text(one.relative(comparison.main))}" for one in others]
-        parts.append(", ".join([f"{per} {baseline.label[per]}: {median_text(baseline.samples[0])}", *ratios]))
+        first = f"{per} {baseline.label[per]}: {median_text(baseline.samples[0])}{beside(baseline, comparison.main)}"
+        parts.append(", ".join([first, *ratios]))
     shown_there = {id(outcome) for one in compared for outcome in one.outcomes}
-    parts += [median_text(outcome.samples[0]) for outcome in sampled if id(outcome) not in shown_there]
+    mains = [(one, one.samples[0]) for one in sampled if id(one) not in shown_there]
+    parts += [f"{median_text(main)}{beside(outcome, main.metric)}" for outcome, main in mains]
     parts += [other_result(o) for o in outcomes if not o.goals and (not o.samples or is_of_times(o))]
     parts += filter(None, map(class_line, outcomes))
     return BETWEEN.join(dict.fromkeys(parts))
+
+
+_SINCE = {Word.SLOWER: "worse", Word.FASTER: "better", Word.CANNOT_TELL: "cannot tell", Word.SAME: "same"}
+
+
+def changes_since(outcome: Outcome, since: Iterable[ComparisonData]) -> dict[tuple[str, str], MetricComparison]:
+    """What is known of an outcome's figures beside its last run, by metric and load."""
+    own = (one for one in since if (one.labels, one.algorithm) == (outcome.labels, outcome.algorithm))
+    sides = (side for one in own if one.how is ReadingMethod.RUNS for side in one.sides)
+    return {(metric.metric, metric.at): metric for side in sides for metric in side.metrics}
+
+
+def change_text(metric: MetricComparison) -> str:
+    """``-1.2 %, same``."""
+    return f"{format_margin(None if metric.ratio is None else metric.ratio - 1)}, {_SINCE[metric.word]}"
+
+
+def change_cell(outcome: Outcome, since: Iterable[ComparisonData]) -> str:
+    """The change of the outcome's first figure, or of a worse one with its name."""
+    changed = [metric for metric in changes_since(outcome, since).values() if metric_of(metric.metric).compared]
+    shown = next((metric for metric in changed if metric.word is Word.SLOWER), changed[0] if changed else None)
+    if shown is None:
+        return MISSING
+    return f"{'' if shown is changed[0] else f'{shown.metric} '}{change_text(shown)}"
+
+
+def since_lines(run: RunEvidence) -> list[str]:
+    """``since 20261130-...: 5 figures same``, a line a word, and each reason why others are not compared, once."""
+    compared = [one for one in run.comparisons.values() if one.how is ReadingMethod.RUNS]
+    metrics = [(one.baseline, metric) for one in compared for side in one.sides for metric in side.metrics]
+    words = Counter((last, _SINCE[each.word]) for last, each in metrics if metric_of(each.metric).compared)
+    notes = Counter(note for one in compared for note in one.notes)
+    lines = [f"since {last}: {how_many(count, 'figure')} {word}" for (last, word), count in words.items()]
+    return [*lines, *(f"{note} ({how_many(count, 'subject')})" for note, count in notes.items())]
 
 
 def lines_of_test(tests: Sequence[TestConclusion]) -> list[str]:

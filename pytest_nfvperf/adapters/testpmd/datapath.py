@@ -30,6 +30,7 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import facts_of_program
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of
+from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.process.journal import Journal, read_stat
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
 from pytest_nfvperf.adapters.testpmd.console import (
@@ -46,12 +47,12 @@ from pytest_nfvperf.adapters.testpmd.console import (
 )
 from pytest_nfvperf.adapters.testpmd.installation import locate
 from pytest_nfvperf.model.display import cpu_list, listed
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, topology_cables
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathInfo, Dut, DutPort, Testbed, ovs_for_dut
-from pytest_nfvperf.model.topology.ports import Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import ComeBack
 from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler, SamplerReading
@@ -60,6 +61,8 @@ from pytest_nfvperf.ports.generator import VIRTIO_RING
 _NICE = -20
 """As vswitchd's."""
 _MEMORY_MIB = 256
+_AROUND_BYTES = 14 + 4 + 4 + 128
+"""Around an MTU in a buffer: Ethernet header, VLAN tag, FCS, and DPDK's headroom."""
 _COME_BACK: Mapping[str, ComeBack] = {"5tswap": "swapped", "rxonly": "never"}
 _SETTINGS = {"rxq", "rx_descriptors", "tx_descriptors"}
 """Fields of a Tuning that testpmd has, too."""
@@ -155,6 +158,7 @@ class DevicePort:
         device: its name there.
         devargs: those of a virtual device, "iface=...,client=1"; None for a NIC.
         far_end: DPDK's devargs of the other end; None by a cable.
+        queues: of a NIC, as the testbed file says; 1 of others.
         rings: descriptors to receive and to send; None: testpmd's default.
     """
 
@@ -162,14 +166,15 @@ class DevicePort:
     device: str
     devargs: str | None
     far_end: str | None
+    queues: int = 1
     rings: tuple[int | None, int | None] = (None, None)
 
 
-def vhost_port(port: Port, number: int, directory: Path) -> DevicePort:
-    """The far end listens, and testpmd connects, as OVS does."""
-    socket, queues = directory / f"{port.name}.sock", f",queues={port.queues}"
-    far_end = f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues if port.queues > 1 else ''}"
-    return DevicePort(port, f"net_vhost{number}", f"iface={socket},client=1{queues}", far_end)
+def vhost_port(port: Port, number: int, directory: Path, queues: int) -> DevicePort:
+    """The far end listens, and testpmd connects, as OVS does. ``queues``: all of testpmd's ports have as many."""
+    socket, own = directory / f"{port.name}.sock", f",queues={port.queues}" if port.queues > 1 else ""
+    far_end = f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{own}"
+    return DevicePort(port, f"net_vhost{number}", f"iface={socket},client=1,queues={queues}", far_end)
 
 
 def cabled_port(port: Port, end: CabledEnd) -> DevicePort:
@@ -185,7 +190,7 @@ def cabled_port(port: Port, end: CabledEnd) -> DevicePort:
     given = devargs(replace(member, rxq=max(member.rxq, port.queues)), driver, member.mtu or port.mtu)
     device, _, more = given.partition(",")
     rings = member.rx_descriptors, member.tx_descriptors
-    return DevicePort(port, device, None if driver == "pci" else more, end.device, rings)
+    return DevicePort(port, device, None if driver == "pci" else more, end.device, member.rxq, rings)
 
 
 class TestpmdDatapath(Datapath):
@@ -193,8 +198,19 @@ class TestpmdDatapath(Datapath):
 
     __test__ = False
 
-    def __init__(self, testbed: Testbed, journal: Journal, dut: Dut = TESTBED_DUT, *, name: str = TESTPMD) -> None:
-        """Starts nothing yet; TestbedError where the machine lacks something. ``name``: two of one run need two."""
+    def __init__(
+        self,
+        testbed: Testbed,
+        journal: Journal,
+        dut: Dut = TESTBED_DUT,
+        *,
+        name: str = TESTPMD,
+        process: Vswitchd | None = None,
+    ) -> None:
+        """Starts nothing yet; TestbedError where the machine lacks something.
+
+        ``name``: two of one run need two. ``process``: how it runs, as vswitchd would; None for the default.
+        """
         missing = lacks_testpmd(testbed, dut)
         if missing is not None:
             raise TestbedError(f"the datapath {TESTPMD!r} is not possible here: {missing}")
@@ -204,6 +220,7 @@ class TestpmdDatapath(Datapath):
         self._tuning = dut.tuning.over(spec.tuning)
         self._mode = dut.forwarding or spec.forwarding
         self._testbed, self._journal, self._name = testbed, journal, name
+        self._nice = 0 if process is not None and not process.preferred else _NICE
         self._numbers = count(1)
         self._borrowed = BorrowedInterfaces(journal)
         self._home: LiveNamespace | None = None
@@ -227,21 +244,25 @@ class TestpmdDatapath(Datapath):
         directory = self._journal.directory / f"{self._name}{next(self._numbers)}"
         directory.mkdir(exist_ok=True)
         ordered = [topology.port(name) for pair in pairs for name in pair] or topology.ports
+        cabled = [cabled_port(port, cables[port.name]) for port in ordered if port.name in cables]
+        queues = max(*(port.queues for port in (*ordered, *cabled)), 1)
         ports = [
-            cabled_port(port, cables[port.name]) if port.name in cables else vhost_port(port, number, directory)
+            next((one for one in cabled if one.port is port), None) or vhost_port(port, number, directory, queues)
             for number, port in enumerate(ordered)
         ]
         self._borrow([cables[port.name].members[0] for port in ordered if port.name in cables])
         process = spawn(
             self._journal,
             f"{PROGRAM} of the DUT",
-            self._command(directory.name, ports),
+            self._command(directory.name, ports, queues),
             log=directory.with_suffix(".log"),
             pipes=True,
-            nice=_NICE,
+            nice=self._nice,
             netns=None if self._home is None else self._home.name,
         )
-        built = BuiltTestpmd(topology, process, ports, self._mode, directory)
+        # As many forward as there are streams of frames: a thread polls one or more queues.
+        threads = min(len(self._testbed.cpus.pmd), len(ports) * queues)
+        built = BuiltTestpmd(topology, process, ports, self._mode, directory, threads)
         self._built.append(built)
         return built
 
@@ -253,17 +274,21 @@ class TestpmdDatapath(Datapath):
                 who, home = f"port {port.name!r}", self._home.path
                 self._borrowed.take(port.interface, who, key="dut.ports", namespace=home, mtu=port.mtu)
 
-    def _command(self, prefix: str, ports: Sequence[DevicePort]) -> list[str]:
+    def _command(self, prefix: str, ports: Sequence[DevicePort], queues: int) -> list[str]:
         cpus, tuning = self._testbed.cpus, self._tuning
         nics = [port.device for port in ports if port.devargs is None]
-        eal = eal_arguments(cpus.pmd, cpus.housekeeping, f"nfv-{self._journal.tag}-{prefix}", _MEMORY_MIB, nics)
+        mtu = max(port.port.mtu for port in ports)
+        memory_mib = _MEMORY_MIB if mtu <= DEFAULT_MTU else 2 * _MEMORY_MIB
+        eal = eal_arguments(cpus.pmd, cpus.housekeeping, f"nfv-{self._journal.tag}-{prefix}", memory_mib, nics)
         for port in ports:
             eal += [] if port.devargs is None else ["--vdev", f"{port.device},{port.devargs}"]
-        queues, mtu = (max(getattr(port.port, name) for port in ports) for name in ("queues", "mtu"))
         first = ports[0].rings
         rings = (tuning.rx_descriptors or first[0], tuning.tx_descriptors or first[1])
         options = forwarding_options(self._mode, len(ports), queues, mtu, rings=rings)
         options += [f"--nb-cores={len(cpus.pmd)}", "--record-core-cycles", "--disable-link-check"]
+        options += ["--rss-udp"] if queues > 1 else []
+        if mtu > DEFAULT_MTU:  # a NIC's frame in one buffer: in several it may not be sent
+            options.append(f"--mbuf-size={-(-(mtu + _AROUND_BYTES) // 64) * 64}")
         # What testpmd prints by itself would be in an answer of its console.
         program = self._binary.command(self._journal.directory)
         return [*program, *eal, "-v", "--", *options, "--mask-event=all"]
@@ -314,17 +339,23 @@ class BuiltTestpmd(BuiltTopology):
     """A topology and its process. Owns its teardown."""
 
     def __init__(
-        self, topology: Topology, process: ManagedProcess, ports: Sequence[DevicePort], mode: str, directory: Path
+        self,
+        topology: Topology,
+        process: ManagedProcess,
+        ports: Sequence[DevicePort],
+        mode: str,
+        directory: Path,
+        threads: int,
     ) -> None:
         """Waits until the process has its devices.
 
-        ``ports``: each pair one after the other. ``directory``: of their sockets.
+        ``ports``: each pair one after the other. ``directory``: of their sockets. ``threads``: that forward.
         """
         self.topology = topology
         self.come_back = _COME_BACK.get(mode, "as sent")
         self.process = process
         self.closed = False
-        self._ports, self._directory = ports, directory
+        self._ports, self._directory, self._threads = ports, directory, threads
         self._numbers: dict[int, str] = {}
         self._printed = ""
         try:
@@ -367,6 +398,12 @@ class BuiltTestpmd(BuiltTopology):
         what = f"the links of topology {self.topology.name!r}"
         wait_until(lambda: not without_link(), what, deadline_s, last_seen=lambda: f"down: {listed(without_link())}")
 
+    def set_link(self, port: str, *, up: bool) -> None:
+        number = next(number for number, name in self._numbers.items() if name == port)
+        answer = self.ask(f"set link-{'up' if up else 'down'} port {number}")
+        if answer.strip():
+            raise UnavailableError(f"testpmd cannot switch the link of port {port!r}: {answer.strip()}")
+
     def note_sources(self, macs: Sequence[str]) -> bool:  # noqa: ARG002 - it prints all
         for command in ("stop", "set fwd rxonly", "set verbose 1", "start"):
             self.ask(command)
@@ -394,10 +431,9 @@ class BuiltTestpmd(BuiltTopology):
             dropped |= dict.fromkeys(("tx_dropped", "tx_full"), counts.tx_dropped)
             counters |= {f"{self._numbers[number]}.{name}": frames for name, frames in (totals | dropped).items()}
         if (cycles := parse_core_cycles(text)) is not None:
-            threads = len(PollingThreads(self.process.pid, PROGRAM).pollers())
-            total = time.monotonic_ns() * cycles.tsc_mhz // 1000 * threads  # they poll all the time
+            total = time.monotonic_ns() * cycles.tsc_mhz // 1000 * self._threads  # they poll all the time
             counters |= {"pmd.packets_received": cycles.frames, "pmd.cycles_busy": cycles.busy}
-            counters |= {"pmd.cycles_idle": total - cycles.busy} if threads else {}
+            counters["pmd.cycles_idle"] = total - cycles.busy
         try:
             fields = read_stat(Path(f"/proc/{self.process.pid}"))
         except OSError as error:

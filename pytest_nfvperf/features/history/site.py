@@ -12,8 +12,9 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,13 +103,47 @@ def _add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--version-url", action="append", default=[], metavar="[NAME=]URL", help="as of `nfvperf history show`"
     )
+    parser.add_argument(
+        "--serve",
+        type=_port_like,
+        nargs="?",
+        const=0,
+        metavar="PORT",
+        help="then serve it on 127.0.0.1 until Ctrl-C (default: a port that is free)",
+    )
     parser.set_defaults(command=_site, mistake_status=RunResult.USAGE.exit_status)
+
+
+def _port_like(text: str) -> int:
+    if not (text.isdecimal() and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to 65535; DIR goes before --serve")
+    return int(text)
 
 
 SITE = Command(_add_parser, usage_status=RunResult.USAGE.exit_status)
 
 
 def _site(arguments: argparse.Namespace) -> int:
+    """Make the site, and serve it if asked. A port that is taken is found before the site is made."""
+    if arguments.serve is None:
+        return _make(arguments)
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415
+
+    address = ("127.0.0.1", arguments.serve)  # no other: the pages are for nobody else
+    try:
+        server = ThreadingHTTPServer(address, partial(SimpleHTTPRequestHandler, directory=arguments.output))
+    except OSError as error:
+        why = f"cannot serve at port {arguments.serve}: {error.strerror}. Name another, or none for one that is free"
+        raise ConfigError(why, key="--serve") from error
+    with server:
+        status = _make(arguments)
+        print(f"serving http://127.0.0.1:{server.server_port}/ until Ctrl-C", flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+    return status
+
+
+def _make(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.features.history import page  # noqa: PLC0415 - it takes long to load
 
     urls, margin = page.version_urls(arguments.version_url), read_margin(arguments.margin)

@@ -1,11 +1,18 @@
-"""CPU profiles of a run's measurements (``--nfv-profile-cpu``): perf samples call stacks while they run again."""
+"""CPU profiles of a run's measurements (``--nfv-profile-cpu``): perf samples call stacks while they run again.
+
+Streams: on all CPUs that they use. Packets: the DUT's poll-mode threads, at overload, with the CPU's own counts of
+instructions and cache misses where the kernel offers them.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -13,23 +20,45 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
-from pytest_nfvperf.measure.rig import RigParts
+from pytest_nfvperf.measure.limits import OVERLOAD
+from pytest_nfvperf.measure.rig import LiveTopology, RigParts
 from pytest_nfvperf.measure.trials import Context
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
+from pytest_nfvperf.model.disturbance.trial import COUNTED
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
-from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN, CpuProfile, folded, profiled_run
+from pytest_nfvperf.model.measure.cpu_profile import (
+    CPU_COUNTERS,
+    UNKNOWN,
+    CpuProfile,
+    folded,
+    profiled_run,
+    without_name,
+)
+from pytest_nfvperf.model.measure.ledger import counter_deltas
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 
-_FIELDS = "comm,ip,sym"
-_FRAME = re.compile(r"^\s+[0-9a-f]+\s+(?P<symbol>.*\S)\s*$")
+_FIELDS = "comm,ip,sym,dso"
+_FRAME = re.compile(r"^\s+[0-9a-f]+\s+(?P<symbol>.*?\S)(?: \((?P<object>\S+)(?: \(deleted\))?\))?\s*$")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+_NUMBERS = re.compile(r"/id:\d*$|(?<=\.so)\.[\d.]+$")
+"""Of a thread of OVS ("pmd-c01/id:8") and of a library's version: they differ between two runs of the same work."""
 _PROGRAM = "perf"
 _COUNTERS = Path("/sys/bus/event_source/devices/cpu")
 """The CPU's own performance counters; virtual machines often have none."""
-_HERTZ = 499
-"""No divisor of the kernel's tick rate: otherwise work of each tick would be sampled always, or never."""
+_HERTZ, _HERTZ_OF_COPIES = 499, 331
+"""No divisors of the kernel's tick rate: otherwise work of each tick would be sampled always, or never."""
+_UNWINDING = ("--call-graph", "dwarf,65528", "-m", "32M")
+"""Packaged programs have no frame pointers, but unwind tables. perf copies as much stack as it can: of 40 KiB all
+samples reached the root while OVS's exact-match cache served, and five in six without that cache. The buffer holds what
+a second takes."""
 _START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 30.0, 20.0, 60.0
 _FOLDER = "profiles"
+_TRIAL_S, _EMPTYING_S = 3.0, 0.02
+_TAKES_S = 3 * _TRIAL_S
+"""With perf's start and the reading of what it recorded."""
 
 
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
@@ -42,49 +71,106 @@ def stacks(text: str) -> Iterator[tuple[str, ...]]:
     for line in [*text.splitlines(), ""]:
         frame = _FRAME.match(line)
         if frame is not None:
-            frames.append(_OFFSET.sub("", frame["symbol"]).replace(";", ":"))
+            frames.append(_function(frame["symbol"], frame["object"] or UNKNOWN))
         elif line.strip():
-            comm = line.strip().replace(";", ":")
+            comm = _NUMBERS.sub("", line.strip()).replace(";", ":")
         elif comm:
             named = ((name, list(same)) for name, same in groupby(reversed(frames or [UNKNOWN])))
-            yield (comm, *(each for name, same in named for each in (same[:1] if name == UNKNOWN else same)))
+            yield (comm, *(each for name, same in named for each in (same[:1] if without_name(name) else same)))
             comm, frames = "", []
 
 
-class PerfProfiler:
-    """A ports.machine.Profiler. ``cpus``: to sample."""
+def _function(symbol: str, binary: str) -> str:
+    """A function's name; of one without a name that of its binary in brackets."""
+    name = _OFFSET.sub("", symbol) if symbol != UNKNOWN else f"[{_NUMBERS.sub('', Path(binary).name.strip('[]'))}]"
+    return name.replace(";", ":")
 
-    def __init__(self, journal: Journal, cpus: Iterable[int], program: str = _PROGRAM) -> None:
+
+def counts(text: str) -> dict[str, int]:
+    """Parse perf-stat(1) with ``-x ,``: counts by event, without those that the kernel does not have.
+
+    A processor with two kinds of cores counts an event on each ("cpu_core/cycles/"): their sum.
+    """
+    found = Counter[str]()
+    for number, _, event, *_ in (line.split(",") for line in text.splitlines() if line.count(",") > 2):
+        if number.isdecimal():
+            found[event.strip("/").rpartition("/")[2]] += int(number)
+    return dict(found)
+
+
+class PerfProfiler:
+    """A ports.machine.Profiler. ``cpus``: to sample, unless there are ``pollers``. ``own_cpus``: for perf itself."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        cpus: Iterable[int],
+        pollers: Sequence[Poller] = (),
+        own_cpus: Sequence[int] = (),
+        program: str = _PROGRAM,
+    ) -> None:
         self._journal = journal
-        self._cpus = tuple(sorted(cpus))
+        self._cpus = tuple(sorted({poller.cpu for poller in pollers} or cpus))
+        self._threads = tuple(str(poller.thread) for poller in pollers)
+        self._own_cpus = own_cpus
         self._program = program
+        self._folder = journal.directory / "perf"
 
     def __call__(self, work: Callable[[], object]) -> CpuProfile:
         """Sample during ``work``.
 
         Raises:
-            UnavailableError: perf is not installed, or the kernel does not permit it; with its own words.
-            TestbedError: the recording cannot be read.
+            UnavailableError: perf is not installed, the kernel does not permit it (with its own words), or what it
+                recorded cannot be read.
         """
         if shutil.which(self._program) is None:
             raise UnavailableError(not_installed(self._program))
         event = "cycles" if _COUNTERS.exists() else "cpu-clock"
-        data = self._journal.directory / "perf.data"
-        log = self._journal.directory / "perf.log"
-        listed = ",".join(map(str, self._cpus))
-        command = [self._program, "record", "-e", event, "-F", str(_HERTZ), "-a", "-C", listed, "-g", "-o", str(data)]
-        process = spawn(self._journal, "perf record", command, log=log)
+        data, counted = self._folder / "data", self._folder / "counts"
+        started: list[ManagedProcess] = []
         try:
-            _await_start(process, data)
+            self._folder.mkdir()
+            with _unavailable_if_it_fails():
+                if self._threads:  # first: it does not say when it begins to count
+                    started.append(self._start("stat", "-x", ",", "-e", ",".join(CPU_COUNTERS), "-o", str(counted)))
+                # Copies of stacks are in memory until they are read: as many in all, however many threads.
+                rate = _HERTZ_OF_COPIES // len(self._threads) if self._threads else _HERTZ
+                started.append(self._start("record", "-e", event, "-F", str(rate), "-o", str(data)))
+                _await_start(started[-1], data)
             work()
-            _end(process)
-            text = run([self._program, "script", "-i", str(data), "-F", _FIELDS], deadline_s=_READ_DEADLINE_S)
+            with _unavailable_if_it_fails():
+                for process in started:
+                    _end(process)
+                script = ["script", "--no-inline", "-i", str(data), "-F", _FIELDS]
+                text = run([*self._perf, *script], deadline_s=_READ_DEADLINE_S)
             found = folded(stack for stack in stacks(text) if stack[0] != "swapper")
-            return CpuProfile(event, self._cpus, found)
+            return CpuProfile(event, self._cpus, found, counts(counted.read_text()) if counted.exists() else {})
         finally:
-            process.stop()
-            for file in (data, data.with_name("perf.data.old"), log):
-                file.unlink(missing_ok=True)
+            for process in started:
+                process.stop()
+            shutil.rmtree(self._folder)
+
+    @property
+    def _perf(self) -> list[str]:
+        """It keeps copies of programs and of the vDSO, by default in ~/.debug for good."""
+        return [self._program, "--buildid-dir", str(self._folder / "programs")]
+
+    def _start(self, command: str, *arguments: str) -> ManagedProcess:
+        """Start perf on the threads, or the CPUs."""
+        unwinding = _UNWINDING if command == "record" else ()
+        of_threads = [*unwinding, "-t", ",".join(self._threads)]
+        where = of_threads if self._threads else ["-g", "-a", "-C", ",".join(map(str, self._cpus))]
+        argv, log = [*self._perf, command, *arguments, *where], self._folder / f"{command}.log"
+        return spawn(self._journal, f"perf {command}", argv, log=log, cpus=self._own_cpus)
+
+
+@contextmanager
+def _unavailable_if_it_fails() -> Iterator[None]:
+    """Around what perf does: if it fails there is no profile, and what was measured before stands."""
+    try:
+        yield
+    except TestbedError as error:
+        raise UnavailableError(error.message) from error
 
 
 def _await_start(process: ManagedProcess, data: Path) -> None:
@@ -112,12 +198,13 @@ class Profiles:
     """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
 
     A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
-    a differential flame graph against the baseline.
+    a differential flame graph against the baseline. ``parts``: of the rig that the run has by then.
     """
 
-    def __init__(self, parts: RigParts, run_dir: Path, context: Context) -> None:
+    def __init__(self, parts: Callable[[], RigParts], run_dir: Path, context: Context) -> None:
         self._parts = parts
         self._run_dir = run_dir
+        self._context = context
         self._recorder = context.recorder
         self._taken = context.profiles
 
@@ -127,12 +214,74 @@ class Profiles:
         ``name``: of the record that it repeats, such as "stream-0004", and of the files. ``what``: the measurement.
         """
         shown = f"{name}, {what}"
-        title = f"CPU profile of {shown}"
         try:
-            profile = self._parts.make_profiler()(work)
+            self._record(name, shown, self._parts().make_profiler()(work))
         except UnavailableError as error:
-            self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
-            return
+            self._recorder.emit(AttachmentData(f"CPU profile of {shown}", text=f"not possible here: {error}"))
+
+    def packets(self, live: LiveTopology, outcome: Outcome, subject: str = "") -> Outcome:
+        """Send the traffic of an outcome's heaviest trial once more, at overload, and sample the poll-mode threads.
+
+        The trial has no record, so no figure or verdict can rest on it. Once a test for each topology and traffic; not
+        for counted frames, whose load is calm on purpose.
+        """
+        tried = [trial for key in outcome.trials if (trial := self._context.trials.get(key)) is not None]
+        specs = {trial.id: trial.result.spec for trial in tried if trial.result.spec.purpose != COUNTED}
+        if not specs or self._has(name := max(specs, key=lambda key: (specs[key].saturating, specs[key].load_fps))):
+            return outcome
+        overload = 0.0 if outcome.line_rate_fps is not None else OVERLOAD * (outcome.ceiling_fps or 0.0)
+        spec = replace(
+            specs[name],
+            load_fps=round(max(specs[name].load_fps, overload)),
+            duration_s=_TRIAL_S,
+            residual_s=_EMPTYING_S,
+            purpose="CPU profile",
+            saturating=True,
+            latency=False,
+            window_s=None,
+            give_up_loss=None,
+        )
+        what = (name, f"{live.name} on {live.datapath_kind}", subject, f"at {format_fps(spec.load_fps)}")
+        try:
+            profile = self._of_pollers(live, spec)
+        except UnavailableError as error:
+            return replace(outcome, notes=(*outcome.notes, f"no CPU profile: {error}"))
+        self._record(name, ", ".join(filter(None, what)), profile)
+        return outcome
+
+    def _has(self, name: str) -> bool:
+        """Whether the traffic of this trial was profiled on its topology."""
+        runs, located = self._context.trials, self._context.locations.of
+        same = (runs[known] for known in self._taken if known in runs and located([known]) == located([name]))
+        return any(trial.result.spec.traffic == runs[name].result.spec.traffic for trial in same)
+
+    def _of_pollers(self, live: LiveTopology, spec: TrialSpec) -> CpuProfile:
+        """UnavailableError where the DUT has no poll-mode threads, the overload may do harm, or time is scarce."""
+        pollers = [poller for collector in live.deployment.collectors for poller in collector.pollers()]
+        generator, changed, why = live.deployment.generator, dict[str, int](), ""
+        if not pollers or generator is None:
+            why = f"the datapath {live.datapath_kind} has no poll-mode threads on this machine"
+        elif live.deployment.services:
+            why = "its overload could end the sessions of the daemons on this topology"
+        elif self._context.time_limit.spare_s < _TAKES_S:
+            why = "the run has no time to spare: give it more by --nfv-time-limit"
+        if why or generator is None:
+            raise UnavailableError(why)
+
+        def work() -> None:
+            before = live.counters()
+            generator.run_trial(spec)
+            changed.update({change.name: change.delta for change in counter_deltas(before, live.counters())})
+
+        live.learn(spec.traffic)
+        self._context.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, None)
+        profile = self._parts().make_profiler(pollers)(work)
+        self._context.progress.trial_finished(None, True)
+        live.deployment.check_alive()
+        return replace(profile, counts={**profile.counts, **changed})
+
+    def _record(self, name: str, shown: str, profile: CpuProfile) -> None:
+        title = f"CPU profile of {shown}"
         self._taken[name] = profile
         self._recorder.emit(AttachmentData(title, text=profile.summary()))
         self._picture(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown))

@@ -6,12 +6,14 @@ rule 9), and ``comparison.json``, the document for scripts (docs/reference/compa
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, plain
+from pytest_nfvperf.model.display import cut
+from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, RunData, TopologyData, plain
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings, ReadingMethod, SideState, Word
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL
 from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
@@ -35,6 +37,10 @@ MACHINE_FACTS = (
 )
 """Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
 
+_DUT_FACTS = frozenset({"ovs", "dpdk", "ovs_binary", "ovs_versions", "datapath"})
+_LONG = frozenset({"settings of the testbed", "DUT settings"})
+_MOST_NAMED, _LONGEST = 2, 80
+
 CPU_BANDS = "cpu_bands"
 """Key of the fingerprint: in which bands of CPU distance the trials ran. It describes a run, not its machine."""
 
@@ -54,6 +60,35 @@ def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
     """``cpu_model: A then, B now``, a text for each fact of ``unlike``."""
     return tuple(f"{name}: {was} then, {is_now} now" for name, was, is_now in unlike(then, now))
+
+
+def changed_facts(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(fact, then, now) for each fact in which two fingerprints differ at all: versions and settings, too."""
+
+    def as_json(value: object) -> str:  # as evidence stores it: without tuples, and with text for keys
+        return json.dumps(value, sort_keys=True)
+
+    facts = [(name, then.get(name), now.get(name)) for name in sorted({*then, *now} - {CPU_BANDS})]
+    return [fact for fact in facts if as_json(fact[1]) != as_json(fact[2])]
+
+
+def rig_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How two ``rig_facts`` differ: ``rig differs: kernel 6.1 -> 6.18``; "" if they do not."""
+    changed = changed_facts(then, now)
+    whose = "DUT" if all(name in _DUT_FACTS or name.startswith("DUT ") for name, *_ in changed) else "rig"
+    texts = [name if name in _LONG else f"{name} {_shown(was)} -> {_shown(is_now)}" for name, was, is_now in changed]
+    more = [f"{len(texts) - _MOST_NAMED} more"] if len(texts) > _MOST_NAMED else []
+    named = [cut(text.removeprefix("DUT "), _LONGEST) for text in texts[:_MOST_NAMED]]
+    return f"{whose} differs: {', '.join([*named, *more])}" if changed else ""
+
+
+def rig_facts(data: RunData, deployed: Iterable[TopologyData]) -> dict[str, Any]:
+    """All that must be equal for a test's figures of two runs to be compared. ``deployed``: what the test did."""
+    facts = {**data.fingerprint, "settings of the testbed": data.testbed_yaml}
+    for number, each in enumerate(deployed):
+        of_dut = {**plain(each.info or {}), "datapath": each.datapath, "settings": plain(each.dut)}
+        facts |= {f"DUT {f'{number} ' if number else ''}{name}": value for name, value in of_dut.items()}
+    return facts
 
 
 def _ports(fingerprint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.metrics import HIGHER, metric_of
-from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
+from pytest_nfvperf.model.figure import Figure
+from pytest_nfvperf.model.metrics import HIGHER, Metric, metric_of
+from pytest_nfvperf.model.statistics import CONFIDENCE, Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, checked_name, why_setting_refused
 
 MARGIN = 0.02
@@ -25,6 +26,15 @@ LEAST_DIFFERENCE = 0.01
 
 LEAST_OF_INSTRUCTIONS = 0.002
 """The same of instructions a packet, which no layout changes."""
+
+UNPAIRED_FLOOR = 0.10
+"""Seen: the same forwarding rate differed by this between fresh starts on one machine (docs/explanation/noise.md)."""
+
+_FLOOR_KNOWN = frozenset({"pps", "bps", "cycles"})
+"""Units of the figures of which that was seen. The median latency of two runs differed by 20 % and more."""
+
+LEAST_RATIOS, MOST_RATIOS = 6, 10
+"""Ratios of neighbouring runs from which a rig's own noise is known, and that are kept."""
 
 # The sides of a comparison, as a command line names them: ``A``, ``A=WHERE``, ``--set A:other_config:KEY=VALUE``.
 
@@ -157,7 +167,8 @@ class MetricComparison:
         pairs: readings of both sides in the same turn; 0 where not alternating.
         dropped: reasons of dropped readings, each with their number.
         block_ratios: of each block.
-        noise_ratios: of each block, the baseline over its second build.
+        noise_ratios: of each block, the baseline over its second build; of runs, each of the newest over its last.
+        at: the load that the figure was taken at.
         why: why an end of the interval is open though readings are many, such as "generator-limited".
     """
 
@@ -183,6 +194,7 @@ class MetricComparison:
     block_ratios: tuple[float, ...] = ()
     noise_ratios: tuple[float, ...] = ()
     why: str = ""
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +314,40 @@ def compare_metric(
     )
 
 
+def compare_figures(now: Figure, then: Figure, earlier: Sequence[float] = ()) -> MetricComparison | None:
+    """Compare a figure with that of an earlier run on the same rig; None where their ratio says nothing.
+
+    ``earlier``: ``noise_ratios`` of the earlier run, the oldest first.
+    """
+    metric = metric_of(now.metric)
+    judged = metric.better is not None and not metric.signed and metric.default_limit is None
+    if not judged or not all(0 < figure.value < math.inf for figure in (now, then)):
+        return None
+    over = now.over(then)
+    bounded = None in (over.low, over.high)
+    why = over.detail if bounded else ""
+    ratio = Relative(now.metric, (), over.value, over.low or 0.0, over.high, CONFIDENCE, None, why, then.value)
+    noise = _noise_of_runs(metric, now.unit, earlier)
+    ends = (None, None) if noise is None else (1 / (1 + noise), 1 + noise)
+    margin = MARGIN if noise is None else max(noise, LEAST_OF_INSTRUCTIONS if metric.virtual else LEAST_DIFFERENCE)
+    found = compare_metric(Samples(now.metric, now.unit, (now.value,)), ratio, ends, margin, decides=False)
+    ratios = tuple(earlier) if bounded else (*earlier, over.value)
+    return replace(found, at=now.at or "", noise_ratios=ratios[-MOST_RATIOS:])
+
+
+def _noise_of_runs(metric: Metric, unit: str, earlier: Sequence[float]) -> float | None:
+    """By how much a figure differs between runs in which nothing changed, as a share; None where nobody knows.
+
+    It is three times the largest step but one between neighbouring runs here: a single step may be a change. Of
+    simulated figures that did not change this called 0.2 % worse, and 1.3 % where single runs stray far.
+    """
+    if metric.virtual:
+        return 0.0
+    if len(earlier) >= LEAST_RATIOS:
+        return math.expm1(3 * sorted(abs(math.log(ratio)) for ratio in earlier)[-2])
+    return UNPAIRED_FLOOR if unit in _FLOOR_KNOWN else None
+
+
 def unread_metric(metric: str, unit: str) -> MetricComparison:
     """The deciding metric where the machine disturbed all readings of a side."""
     reason = "no reading of this side has this figure: the rig disturbed them all"
@@ -321,5 +367,5 @@ def _reason(word: Word, relative: Relative, floor: float | None, margin: float) 
     if relative.low <= 1 and (relative.high is None or relative.high >= 1):
         return f"{found} holds 1, and reaches beyond {1 - margin:.3f} .. {1 + margin:.3f}"
     if floor is None:
-        return f"{found}, but nothing bounds what two builds of the baseline differ by"
+        return f"{found}, but nobody knows by how much equal sides differ here"
     return f"{found} excludes 1, but is within the noise floor of {floor:.1%}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.metrics import metric_of
@@ -36,6 +36,8 @@ def why_not_in(time: str, metric: str) -> str:
 # Where CPU cycles went: samples of call stacks, folded.
 
 UNKNOWN = "[unknown]"
+CPU_COUNTERS = ("cycles", "instructions", "cache-misses")
+"""The CPU's own counters, as the kernel names them."""
 _MOST_IN_FAILURES = 5
 """Functions in a failure; the attachment has more."""
 
@@ -47,12 +49,15 @@ class CpuProfile:
     Attributes:
         event: "cycles", or "cpu-clock" without performance counters.
         cpus: observed ones.
-        folded: stacks, the process first and the function that ran last at the end, with their number of samples.
+        folded: stacks, the process first and the function that ran last at the end, with their number of samples. A
+            function without a name is its binary, in brackets.
+        counts: of the same time, by CPU_COUNTERS and the DUT's own counters; what nobody counted is absent.
     """
 
     event: str
     cpus: tuple[int, ...]
     folded: tuple[tuple[tuple[str, ...], int], ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -62,8 +67,26 @@ class CpuProfile:
     @property
     def unknown_share(self) -> float:
         """Share of the samples whose function has no name: its binary has no symbols."""
-        lost = sum(count for stack, count in self.folded if stack[-1] == UNKNOWN)
+        lost = sum(count for stack, count in self.folded if without_name(stack[-1]))
         return lost / self.samples if self.samples else 0.0
+
+    @property
+    def cycles_per_packet(self) -> float | None:
+        """TSC cycles of the poll-mode threads, polls included, for each packet that they received."""
+        packets, spent = self.counts.get("pmd.packets_received"), ("pmd.cycles_busy", "pmd.cycles_idle")
+        known = packets and all(name in self.counts for name in spent)
+        return sum(self.counts[name] for name in spent) / packets if packets and known else None
+
+    @property
+    def facts(self) -> str:
+        """What the counters say, as far as they counted."""
+        cycles, instructions, misses = map(self.counts.get, CPU_COUNTERS)
+        packets, spent = self.counts.get("pmd.packets_received"), self.cycles_per_packet
+        busy = self.counts.get("pmd.cycles_busy", 0)
+        facts = [f"{spent:.0f} cycles a packet, {busy / packets:.0f} without empty polls"] if spent and packets else []
+        facts += [f"{instructions / cycles:.2f} instructions a cycle"] if instructions and cycles else []
+        facts += [f"{misses / packets:.2f} cache misses a packet"] if misses is not None and packets else []
+        return ", ".join(facts)
 
     def top(self, most: int = 10) -> tuple[tuple[str, str, float], ...]:
         """The functions that ran most: process, function, share of all samples."""
@@ -81,9 +104,16 @@ class CpuProfile:
     def changes_text(self, before: CpuProfile, most: int = 10) -> str:
         """The changes for a person. A share says nothing of how much CPU time there was in all."""
         lines = [f"{before.samples} samples of {before.event} before, {self.samples} of {self.event} now"]
-        lines += [
-            f"{old:6.1%} -> {new:6.1%}  {process}: {name}" for process, name, old, new in self.changes(before, most)
-        ]
+        if before.samples and self.samples:
+            by_chance = (1 / before.samples + 1 / self.samples) ** 0.5  # twice the deviation of a share of a half
+            lines[0] += f"; a share may differ by {by_chance:.1%} by chance"
+        was, now = before.cycles_per_packet, self.cycles_per_packet
+        known = was is not None and now is not None
+        lines += [f"before: {before.facts}", f"now: {self.facts}"] if before.facts and self.facts else []
+        lines += ["share, cycles a packet:"] if known else []
+        for process, name, old, new in self.changes(before, most):
+            cycles = f"{old * (was or 0):6.0f} -> {new * (now or 0):4.0f}" if known else ""
+            lines.append(f"{old:6.1%} -> {new:6.1%}{cycles}  {process}: {name}")
         return "\n".join(lines) + "\n"
 
     def text(self) -> str:
@@ -93,14 +123,23 @@ class CpuProfile:
     def summary(self, most: int = 10) -> str:
         """The functions that ran most, and what the profile cannot tell, for a person."""
         seen = ", ".join(map(str, self.cpus))
-        lines = [f"{self.samples} samples of {self.event} on CPU {seen}"]
-        lines += [f"{share:6.1%}  {process}: {name}" for process, name, share in self.top(most)]
+        lines = [f"{self.samples} samples of {self.event} on CPU {seen}", *filter(None, [self.facts])]
+        spent = self.cycles_per_packet
+        for process, name, share in self.top(most):
+            cycles = "" if spent is None else f"{share * spent:6.0f} cycles"
+            lines.append(f"{share:6.1%}{cycles}  {process}: {name}")
         if self.unknown_share > 0:
             lines.append(
                 f"{self.unknown_share:.1%} of the samples are in functions without a name: install the debug symbols "
-                "of those programs (Debian: packages *-dbgsym)"
+                "of those programs (Debian: packages *-dbgsym), or measure a build of Open vSwitch that has them "
+                "(nfvperf ovs add git:v3.1.7)"
             )
         return "\n".join(lines) + "\n"
+
+
+def without_name(function: str) -> bool:
+    """Whether it is named after its binary, because that has no symbols."""
+    return function.startswith("[")
 
 
 def _shares(profile: CpuProfile) -> list[tuple[tuple[str, str], float]]:
