@@ -24,7 +24,7 @@ from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial, TrialRunner
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.ledger import HopKind
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy, pvp
@@ -245,3 +245,10 @@ def test_a_killed_run_leaves_no_process_and_the_labs_interfaces_as_they_were() -
         assert reap(base).failed == ()
         assert [read_interface_use(name) for name in names] == before
         assert leftovers(tag) == []
+
+
+def test_a_link_that_the_driver_cannot_switch_is_said_to_be_so(journal: Journal) -> None:
+    with datapath_of(journal) as datapath:
+        built = datapath.build(phy2phy())
+        with pytest.raises(UnavailableError, match="the driver of port 'p1' cannot switch its link"):
+            built.set_link("p1", up=False)
