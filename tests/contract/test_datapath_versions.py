@@ -20,7 +20,8 @@ from pytest_nfvperf.features.versions.origins import add_version
 from pytest_nfvperf.features.versions.registry import VERSION_FILE, Registry, checksum, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
-from pytest_nfvperf.ports.datapath import DatapathVersions, Installation
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
+from pytest_nfvperf.ports.datapath import DatapathVersions
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,10 @@ def test_a_program_that_says_no_version_is_an_error(toy: Toy, tmp_path: Path) ->
 
 def test_the_checksum_is_of_the_program(toy: Toy, tmp_path: Path) -> None:
     directory = toy.prefix(tmp_path)
-    before = checksum(toy.versions.look_at(str(directory)).files, directory)
+    before = checksum(toy.versions.files(str(directory)), directory)
     with (directory / toy.program).open("a") as program:
         program.write("# changed\n")
-    assert checksum(toy.versions.look_at(str(directory)).files, directory) != before
+    assert checksum(toy.versions.files(str(directory)), directory) != before
 
 
 def test_revisions_are_built_in_one_workshop(toy: Toy, registry: Registry, tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ class Packaged(DatapathVersions):
 
     kind = "acme:wire"
 
-    def look_at(self, prefix: str | None) -> Installation:
+    def look_at(self, prefix: str | None) -> DatapathInfo:
         raise NfvperfError(f"not in {prefix}")
 
 

@@ -19,8 +19,8 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, OVS, OVS_DEFAULT
-from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_for_dut
-from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, OvsSpec, Testbed, ovs_for_dut
+from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
 _VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
 
@@ -275,9 +275,17 @@ class OvsVersions(DatapathVersions):
     sources = ("boot.sh", "vswitchd/ovs-vswitchd.c")
     tools = ("autoreconf", "automake", "libtoolize", "cc", "make", "pkg-config")
 
-    def look_at(self, prefix: str | None) -> Installation:
+    def look_at(self, prefix: str | None) -> DatapathInfo:
         found = locate(prefix)
-        return Installation(found.version, found.dpdk_version, _files_of(found))
+        return DatapathInfo(OVS, found.version, found.dpdk_version, "", str(found.vswitchd))
+
+    def files(self, prefix: str) -> Sequence[Path]:
+        """All of a root; of a prefix, which may be /usr, only those of OVS."""
+        of = locate(prefix)
+        if of.root is not None:
+            return files_below(of.root)
+        programs = [of.vswitchd, of.ovsdb_server, of.ovsdb_tool, of.ofctl, of.schema]
+        return [*programs, *(path for name in _LIBRARIES for path in Path(prefix).glob(f"lib*/{name}*.so*"))]
 
     def complete_root(self, root: Path) -> None:
         # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.
@@ -301,12 +309,3 @@ class OvsVersions(DatapathVersions):
         run("make", [*make, "--silent", "-j", str(len(os.sched_getaffinity(0)))], _MAKE_DEADLINE_S)
         run("make install", [*make, "install", f"DESTDIR={prefix.parent}"], _MAKE_DEADLINE_S)
         (prefix.parent / _BUILT_PREFIX.lstrip("/")).rename(prefix)
-
-
-def _files_of(binaries: OvsBinaries) -> list[Path]:
-    """All of a root; of a prefix, which may be /usr, only those of OVS."""
-    if binaries.root is not None:
-        return files_below(binaries.root)
-    programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
-    prefix = Path(binaries.prefix or "/usr")
-    return [*programs, *(path for name in _LIBRARIES for path in prefix.glob(f"lib*/{name}*.so*"))]

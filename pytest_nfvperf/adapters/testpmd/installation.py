@@ -14,8 +14,8 @@ from pytest_nfvperf.adapters.process.process import completed, describe_exit
 from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.adapters.testpmd.console import PROGRAM
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import TESTPMD
-from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
+from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
 _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
@@ -122,12 +122,15 @@ class TestpmdVersions(DatapathVersions):
     sources = ("app/test-pmd/testpmd.c", "meson_options.txt")
     tools = ("meson", "ninja", "cc", "pkg-config")
 
-    def look_at(self, prefix: str | None) -> Installation:
+    def look_at(self, prefix: str | None) -> DatapathInfo:
         found = locate(prefix)
-        parts = ("librte_*.so*", "dpdk/pmds-*/librte_*.so*")
-        shared = [path for directory in found.libraries for part in parts for path in directory.glob(part)]
-        files = [found.program, *shared] if found.root is None else files_below(found.root)
-        return Installation(found.version, found.version, files)
+        return DatapathInfo(TESTPMD, found.version, found.version, "", str(found.program))
+
+    def files(self, prefix: str) -> Sequence[Path]:
+        found, parts = locate(prefix), ("librte_*.so*", "dpdk/pmds-*/librte_*.so*")
+        if found.root is not None:
+            return files_below(found.root)
+        return [found.program, *(path for at in found.libraries for part in parts for path in at.glob(part))]
 
     def options(self, *, dpdk: bool) -> Sequence[str]:
         if not dpdk:

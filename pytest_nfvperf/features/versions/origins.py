@@ -102,7 +102,7 @@ def _version_in(
         place=str(location),
         version=found.version,
         dpdk_version=found.dpdk_version,
-        checksum=checksum(found.files, directory),
+        checksum=checksum(of.files(str(directory)), directory),
         added=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         build=options,
         datapath=of.kind,
