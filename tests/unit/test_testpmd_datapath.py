@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.testpmd.console import (
     received_sources,
 )
 from pytest_nfvperf.adapters.testpmd.datapath import (
-    TestpmdCollector,
+    TestpmdCounters,
     cabled_port,
     joined_ports,
     lacks_testpmd,
@@ -185,7 +185,7 @@ def test_the_ledger_ends_where_the_dut_keeps_frames() -> None:
     moved = {"p0.rx_packets": 90, "p0.rx_dropped": 10, "p0.rx_missed": 10, "p1.tx_packets": 0}
     before = CounterSnapshot("testpmd", 0, tuple((name, 0) for name in sorted(moved)))
     after = CounterSnapshot("testpmd", 0, tuple(sorted(moved.items())))
-    reasons = {"testpmd": TestpmdCollector.drop_reasons}
+    reasons = {"testpmd": TestpmdCounters.drop_reasons}
     ledger = trial_ledger(phy2phy(), trial("never", (100, 90)), [before], [after], reasons)  # type: ignore[arg-type]
     assert [hop.name for hop in ledger.paths[0].hops] == ["p0 generator", "p0 rx"]
     (loss,) = ledger.paths[0].hops[-1].losses

@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.net.netlink import has_family
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import run
@@ -253,11 +253,8 @@ def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
     if binaries.dpdk_version is None:
         return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
     pages = read_hugepages()
-    if not pages.taken_by(MIN_MEMORY_MIB):
-        return 0, (
-            f"{pages.free_mib} MiB of free hugepages{pages.in_pages}, OVS needs {MIN_MEMORY_MIB} and the generator as "
-            f"much: {pages.advice(*ENOUGH_MIB)}"
-        )
+    if lacking := pages.lacks("OVS", MIN_MEMORY_MIB):
+        return 0, lacking
     ample = pages.rooms(MEMORY_MIB, MIN_MEMORY_MIB)
     return pages.taken_by(MEMORY_MIB if ample else MIN_MEMORY_MIB), ""
 
