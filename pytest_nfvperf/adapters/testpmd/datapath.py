@@ -43,6 +43,7 @@ from pytest_nfvperf.adapters.testpmd.console import (
     parse_forward_stats,
     port_summary,
     received_sources,
+    version_in,
 )
 from pytest_nfvperf.adapters.testpmd.installation import locate
 from pytest_nfvperf.model.display import cpu_list, listed
@@ -374,7 +375,7 @@ class BuiltTestpmd(BuiltTopology):
         """Of all its ports and threads, named as the drop ledger and the costs of a trial know them."""
         text = self.ask("show fwd stats all")
         counters: dict[str, int] = {}
-        for number, counts in parse_forward_stats(text, "of the DUT").items():
+        for number, counts in parse_forward_stats(text, version_in(self.process.log)).items():
             totals = {"rx_packets": counts.received, "tx_packets": counts.sent}
             dropped = dict.fromkeys(("rx_dropped", "rx_missed"), counts.rx_dropped)
             dropped |= dict.fromkeys(("tx_dropped", "tx_full"), counts.tx_dropped)

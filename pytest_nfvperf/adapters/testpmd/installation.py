@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +11,11 @@ from pytest_nfvperf.adapters.ovs.installation import MISSING_LIBRARY, files_belo
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import completed, describe_exit
 from pytest_nfvperf.adapters.process.programs import find, install_hint
-from pytest_nfvperf.adapters.testpmd.console import PROGRAM
+from pytest_nfvperf.adapters.testpmd.console import PROGRAM, VERSION
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
 from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
-_VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
 _ASK_DEADLINE_S = 20.0
@@ -103,7 +101,7 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
 def _version(command: Sequence[str], program: Path) -> str:
     done = completed([*command, *_ASK_VERSION], _ASK_DEADLINE_S)
     said = done.stdout + done.stderr
-    if version := _VERSION.search(said):
+    if version := VERSION.search(said):
         return version[1]
     if library := MISSING_LIBRARY.search(said):
         raise ConfigError(f"{program} does not start: the library {library[1]} is missing; install its package")
