@@ -134,11 +134,6 @@ def load_sla(path: str | Path, shown: str = "") -> Sla:
     return _to_sla(read_document(path), shown)
 
 
-def parse_sla(text: str, file: str = "<sla>") -> Sla:
-    """As :func:`load_sla`, from text; ``file`` is what messages call it."""
-    return _to_sla(parse_document(text, file))
-
-
 def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
     """The first selector, in ``where`` or in a relation, that nothing has as a label; None when all exist.
 
