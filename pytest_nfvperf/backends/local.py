@@ -44,7 +44,6 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, lacks_for, lacks_testpmd
-from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
@@ -66,7 +65,7 @@ from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
-from pytest_nfvperf.model.testbed.ovs_settings import versioned_as
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
 from pytest_nfvperf.model.testbed.testbed import (
     TESTPMD,
     Dut,
@@ -83,8 +82,8 @@ from pytest_nfvperf.ports.generator import Generator, MakeConnects, SendRequests
 from pytest_nfvperf.ports.machine import Profiler
 
 PROFILERS = Point[Callable[[Journal, set[int], Sequence[Poller], Sequence[int]], Profiler]]("profiler")
-"""Made from the CPUs to sample or, if there are any, the threads; and from the CPUs for the profiler itself."""
-"""Samplers of CPUs, by the program that samples."""
+"""Samplers of CPUs, by the program that samples: made from the CPUs to sample or, if there are any, the threads; and
+from the CPUs for the profiler itself."""
 _MOST_WITHOUT_HUGEPAGES = 5
 _SHARED_NICE = -10
 """A VNF without its own CPU shares one with the generator, whose priority is higher."""
@@ -209,9 +208,10 @@ class LocalBackend(Backend):
         ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
         if ovs.instance == "system":
             return f"the system's Open vSwitch in {find_system(ovs.run_dir).directory}, datapath {ovs.datapath}"
-        if ovs.datapath == TESTPMD:
-            version = locate_testpmd(ovs.prefix).version
-            return f"testpmd of DPDK {version}, forwarding {ovs.forwarding}, on CPU {cpu_list(pmd)}"
+        if versioned_as(ovs.datapath) != OVS:
+            version = versions_of(ovs.datapath, self.datapaths).look_at(ovs.prefix).version
+            of_dpdk = f"testpmd of DPDK {version}, forwarding {ovs.forwarding}"
+            return f"{of_dpdk if ovs.datapath == TESTPMD else f'{ovs.datapath} {version}'}, on CPU {cpu_list(pmd)}"
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
         return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {cpu_list(pmd)}"

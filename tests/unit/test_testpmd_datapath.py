@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.testpmd.datapath import (
 )
 from pytest_nfvperf.measure.trials import _received_by_dut
 from pytest_nfvperf.model.disturbance.trial import TrialResult
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
@@ -179,6 +179,11 @@ def test_frames_that_the_dut_keeps_are_received_as_its_ports_count() -> None:
     )
     assert [count.received for count in received.counts] == [90, 50]
     assert [(count.corrupted, count.duplicated, count.latency) for count in received.counts] == [(None, None, None)] * 2
+
+
+def test_frames_that_nobody_counts_are_no_loss() -> None:
+    with pytest.raises(TestbedError, match="does not count those that port 'p0' received"):
+        _received_by_dut(trial("never", (100, 0)), [CounterDelta("p0.tx_packets", 90, False)])
 
 
 def test_the_ledger_ends_where_the_dut_keeps_frames() -> None:
