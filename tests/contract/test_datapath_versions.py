@@ -13,6 +13,7 @@ import pytest
 import toy_ovs
 import toy_testpmd
 
+from pytest_nfvperf.adapters.ovs import installation
 from pytest_nfvperf.backends.foreign_datapaths import OWN_VERSIONS
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.git_build import find_revision
@@ -109,6 +110,15 @@ def test_a_missing_library_is_named(toy: Toy, tmp_path: Path) -> None:
 def test_a_program_that_says_no_version_is_an_error(toy: Toy, tmp_path: Path) -> None:
     (toy.prefix(tmp_path) / toy.program).write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(TestbedError, match=r"does not say a.* version"):
+        toy.versions.look_at(str(tmp_path))
+
+
+def test_a_program_that_does_not_answer_is_no_fault_of_ours(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (toy.prefix(tmp_path) / toy.program).write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(installation, "_ASK_DEADLINE_S", 0.2)
+    with pytest.raises(TestbedError, match=r"does not start: .*timed out after 0\.2 seconds"):
         toy.versions.look_at(str(tmp_path))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,7 +14,7 @@ from typing import Any
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.net.netlink import has_family
 from pytest_nfvperf.adapters.process import private_mounts
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import completed, describe_exit, run
 from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
@@ -31,12 +32,13 @@ _KERNEL_FAMILY = "ovs_datapath"
 
 OVS_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
-MISSING_LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
+_MISSING_LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
 _LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
 _SONAME = re.compile(r"lib.+\.so\.\d+")
 _BUILT_PREFIX = "/nfvperf-ovs"
 """Compiled into the programs, but unused: a private instance gets its directories as arguments."""
 _BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 180.0, 300.0, 1800.0
+_ASK_DEADLINE_S = 20.0
 _LOADERS = ("lib*/ld-linux*", "lib/*/ld-linux*", "usr/lib*/ld-linux*", "usr/lib/*/ld-linux*")
 
 
@@ -102,7 +104,10 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
         without = ["lib/openvswitch-switch/ovs-vswitchd", "lib/openvswitch-common/ovs-vswitchd"]
         names = [*with_dpdk, *without, *names] if dpdk else [*without, *with_dpdk, *names]
     vswitchd = find_file("ovs-vswitchd", names)
-    version, dpdk_version = _versions(vswitchd, root)
+    said, version = ask_version(
+        vswitchd, [*_command(root, vswitchd, ()), "--version"], "Open vSwitch", OVS_VERSION, root
+    )
+    of_dpdk = _DPDK_VERSION.search(said)
     return OvsBinaries(
         prefix=prefix,
         vswitchd=vswitchd,
@@ -111,7 +116,7 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
         ofctl=find_file("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
         schema=find_file("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
         version=version,
-        dpdk_version=dpdk_version,
+        dpdk_version=of_dpdk[1] if of_dpdk else None,
         root=root,
     )
 
@@ -178,26 +183,29 @@ def _find(prefix: str | None, root: Path | None, bases: Sequence[Path], what: st
     )
 
 
-def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
+def ask_version(
+    program: Path, argv: Sequence[str], what: str, pattern: re.Pattern[str], root: Path | None
+) -> tuple[str, str]:
+    """What a program says of itself, and its version of ``what``: the first group of a pattern.
+
+    ``argv``: asks it. ``root``: the root directory in which it runs, if in one.
+
+    Raises:
+        ConfigError: it lacks a library.
+        TestbedError: it does not start or end, or says no such version.
+    """
     try:
-        text = run([*_command(root, vswitchd, ()), "--version"])
-    except TestbedError as error:
-        stderr = error.evidence.get("stderr", "").strip()
-        library = MISSING_LIBRARY.search(stderr)
-        if library is None:
-            raise TestbedError(
-                f"{vswitchd} does not start: {stderr or error.message}", evidence=error.evidence
-            ) from error
-        raise ConfigError(
-            f"{vswitchd} does not start: the library {library[1]} is missing"
-            + (f" in {root}; unpack its package there" if root is not None else "; install its package"),
-            key="dut.ovs.prefix",
-        ) from error
-    version = OVS_VERSION.search(text)
-    if version is None:
-        raise TestbedError(f"{vswitchd} --version does not say an Open vSwitch version", evidence={"stdout": text})
-    dpdk = _DPDK_VERSION.search(text)
-    return version.group(1), dpdk.group(1) if dpdk else None
+        done = completed(argv, _ASK_DEADLINE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TestbedError(f"{program} does not start: {error}") from error
+    said = done.stdout + done.stderr
+    if library := _MISSING_LIBRARY.search(said):
+        where = f" in {root}; unpack its package there" if root is not None else "; install its package"
+        raise ConfigError(f"{program} does not start: the library {library[1]} is missing{where}", key="dut.ovs.prefix")
+    if (version := pattern.search(said)) is None:
+        why = said.strip() or describe_exit(done.returncode)
+        raise TestbedError(f"{program} does not say a version of {what}: {why}", evidence={"stderr": done.stderr})
+    return said, version[1]
 
 
 def lacks(testbed: Testbed, dut: Dut) -> str | None:

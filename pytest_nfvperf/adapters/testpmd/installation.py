@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.installation import MISSING_LIBRARY, files_below, is_root
+from pytest_nfvperf.adapters.ovs.installation import ask_version, files_below, is_root
 from pytest_nfvperf.adapters.process import private_mounts
-from pytest_nfvperf.adapters.process.process import completed, describe_exit
 from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.adapters.testpmd.console import PROGRAM, VERSION
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -18,7 +17,6 @@ from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
-_ASK_DEADLINE_S = 20.0
 _DRIVERS = (
     *("bus/pci", "bus/vdev", "bus/auxiliary", "mempool/ring", "common/iavf", "common/idpf", "common/mlx5"),
     *(f"net/{name}" for name in ("virtio", "vhost", "af_packet", "af_xdp", "memif", "null", "ring", "tap", "bonding")),
@@ -95,18 +93,8 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
         tuple(each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")) if own else ()
     )
     binary = TestpmdBinary(prefix, program, "", libraries, root)
-    return replace(binary, version=_version(binary.command(), program))
-
-
-def _version(command: Sequence[str], program: Path) -> str:
-    done = completed([*command, *_ASK_VERSION], _ASK_DEADLINE_S)
-    said = done.stdout + done.stderr
-    if version := VERSION.search(said):
-        return version[1]
-    if library := MISSING_LIBRARY.search(said):
-        raise ConfigError(f"{program} does not start: the library {library[1]} is missing; install its package")
-    why = said.strip() or describe_exit(done.returncode)
-    raise TestbedError(f"{program} does not say a version of DPDK: {why}", evidence={"stderr": done.stderr})
+    _, version = ask_version(program, [*binary.command(), *_ASK_VERSION], "DPDK", VERSION, root)
+    return replace(binary, version=version)
 
 
 class TestpmdVersions(DatapathVersions):
