@@ -56,12 +56,10 @@ class OvsBinaries:
     """An installation of OVS. Paths are this machine's.
 
     Attributes:
-        prefix: of the installation, or its root; None for the distribution's package.
         dpdk_version: None if vswitchd was built without DPDK.
         root: the root directory in which the programs run; None if they run without one.
     """
 
-    prefix: str | None
     vswitchd: Path
     ovsdb_server: Path
     ovsdb_tool: Path
@@ -93,28 +91,27 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
         ConfigError: there is no OVS under the prefix, or it lacks a library.
         TestbedError: no OVS is installed; names the package to install.
     """
-    root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
-    packaged = prefix is None or root is not None
-    above = root or Path("/")
-    bases = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
-    find_file = partial(_find, prefix, root, bases)
+    root = root_of(prefix)
+    remedy = (
+        "unpack openvswitch-switch-dpdk with all that it depends on there, or run `nfvperf ovs add`" if root else ""
+    )
+    find_named = partial(find_file, "Open vSwitch", "ovs-vswitchd", prefix, remedy=remedy)
     names = ["sbin/ovs-vswitchd", "bin/ovs-vswitchd"]
-    if packaged:
+    if prefix is None or root is not None:
         with_dpdk = ["lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"]
         without = ["lib/openvswitch-switch/ovs-vswitchd", "lib/openvswitch-common/ovs-vswitchd"]
         names = [*with_dpdk, *without, *names] if dpdk else [*without, *with_dpdk, *names]
-    vswitchd = find_file("ovs-vswitchd", names)
+    vswitchd = find_named(names)
     said, version = ask_version(
         vswitchd, [*_command(root, vswitchd, ()), "--version"], "Open vSwitch", OVS_VERSION, root
     )
     of_dpdk = _DPDK_VERSION.search(said)
     return OvsBinaries(
-        prefix=prefix,
         vswitchd=vswitchd,
-        ovsdb_server=find_file("ovsdb-server", ["sbin/ovsdb-server", "bin/ovsdb-server"]),
-        ovsdb_tool=find_file("ovsdb-tool", ["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
-        ofctl=find_file("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
-        schema=find_file("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
+        ovsdb_server=find_named(["sbin/ovsdb-server", "bin/ovsdb-server"]),
+        ovsdb_tool=find_named(["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
+        ofctl=find_named(["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
+        schema=find_named(["share/openvswitch/vswitch.ovsschema"]),
         version=version,
         dpdk_version=of_dpdk[1] if of_dpdk else None,
         root=root,
@@ -162,25 +159,40 @@ def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple
     return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
 
 
-def _find(prefix: str | None, root: Path | None, bases: Sequence[Path], what: str, names: Sequence[str]) -> Path:
+def root_of(prefix: str | None) -> Path | None:
+    """The root directory that a prefix is; None for a prefix of an installation, and for the distribution's package."""
+    return Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
+
+
+def find_file(of: str, program: str, prefix: str | None, names: Sequence[str], remedy: str = "") -> Path:
+    """A file of an installation, by its possible paths below a prefix, or /usr and /usr/local.
+
+    Args:
+        of: what is installed.
+        program: that a package is named for.
+        prefix: as of ``locate``.
+        names: the paths; the last has the name that messages give it.
+        remedy: what to do about a prefix without it.
+
+    Raises:
+        ConfigError: the prefix or root lacks it.
+        TestbedError: it is not installed; names the package to install.
+    """
+    root = root_of(prefix)
+    above = root or Path("/")
+    packaged = prefix is None or root is not None
+    bases = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
     candidates = [base / name for name in names for base in bases]
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    looked = ", ".join(map(str, candidates))
+    looked = f"no {candidates[-1].name}, looked for {', '.join(map(str, candidates))}"
     if prefix is None:
         raise TestbedError(
-            f"Open vSwitch is not installed: no {what}, looked for {looked}; "
-            f"{install_hint('ovs-vswitchd')}, or name a prefix by dut.ovs.prefix or --nfv-ovs"
+            f"{of} is not installed: {looked}; {install_hint(program)}, or name a prefix by dut.ovs.prefix or --nfv-ovs"
         )
-    remedy = (
-        "unpack openvswitch-switch-dpdk with all that it depends on there, or run `nfvperf ovs add`"
-        if root is not None
-        else "give the --prefix that OVS was configured with, or a root with a whole system's files"
-    )
-    raise ConfigError(
-        f"{prefix!r} holds no Open vSwitch: no {what}, looked for {looked}; {remedy}", key="dut.ovs.prefix"
-    )
+    advice = remedy or f"give the --prefix that {of} was configured with, or a root with a whole system's files"
+    raise ConfigError(f"{prefix!r} holds no {of}: {looked}; {advice}", key="dut.ovs.prefix")
 
 
 def ask_version(

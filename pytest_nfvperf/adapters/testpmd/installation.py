@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.installation import ask_version, files_below, is_root
+from pytest_nfvperf.adapters.ovs.installation import ask_version, files_below, find_file, root_of
 from pytest_nfvperf.adapters.process import private_mounts
-from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.adapters.process.programs import find
 from pytest_nfvperf.adapters.testpmd.console import PROGRAM, VERSION
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
 from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
@@ -40,7 +40,6 @@ class TestpmdBinary:
     """A testpmd of this machine.
 
     Attributes:
-        prefix: of the installation, or its root; None for the distribution's package.
         version: of DPDK.
         libraries: directories of its shared libraries, if they are its own.
         root: the root directory in which it runs; None if it runs without one.
@@ -48,7 +47,6 @@ class TestpmdBinary:
 
     __test__ = False
 
-    prefix: str | None
     program: Path
     version: str
     libraries: tuple[Path, ...] = ()
@@ -74,25 +72,13 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
         ConfigError: there is no testpmd under the prefix, or it lacks a library.
         TestbedError: none is installed; names the package to install.
     """
-    root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
-    if prefix is None:
-        installed = find(PROGRAM)
-        if installed is None:
-            raise TestbedError(f"testpmd is not installed: {install_hint(PROGRAM)}, or name a version of it")
-        program = Path(installed)
-    else:
-        bases = [root / "usr", root / "usr/local"] if root is not None else [Path(prefix)]
-        candidates = [base / directory / PROGRAM for base in bases for directory in ("bin", "app")]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
-            looked = ", ".join(map(str, candidates))
-            raise ConfigError(f"{prefix!r} holds no testpmd: looked for {looked}")
-        program = found
-    own = Path(prefix) if prefix is not None and root is None else None
-    libraries = (
-        tuple(each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")) if own else ()
-    )
-    binary = TestpmdBinary(prefix, program, "", libraries, root)
+    root, remedy = root_of(prefix), "give the --prefix or the build directory of a DPDK, or a root with its packages"
+    installed = find(PROGRAM) if prefix is None else None
+    names = [f"bin/{PROGRAM}", f"app/{PROGRAM}"]
+    program = Path(installed) if installed else find_file(TESTPMD, PROGRAM, prefix, names, remedy)
+    own = None if prefix is None or root is not None else Path(prefix)
+    libraries = [each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")] if own else []
+    binary = TestpmdBinary(program, "", tuple(libraries), root)
     _, version = ask_version(program, [*binary.command(), *_ASK_VERSION], "DPDK", VERSION, root)
     return replace(binary, version=version)
 
