@@ -76,5 +76,6 @@ def test_the_header_of_a_comparison_of_its_versions_names_it(monkeypatch):
 
 def test_an_sla_can_be_about_one():
     assert parse_selector("datapath", "acme:wire") == ("acme:wire",)
-    with pytest.raises(ValueError, match="datapath must be dpdk or netdev or system or linux-bridge, not 'dpkd'"):
+    assert parse_selector("datapath", "testpmd") == ("testpmd",)
+    with pytest.raises(ValueError, match="must be dpdk or netdev or system or linux-bridge or testpmd, not 'dpkd'"):
         parse_selector("datapath", "dpkd")

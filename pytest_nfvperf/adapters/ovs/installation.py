@@ -19,14 +19,13 @@ from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
-from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, OVS, OVS_DEFAULT
+from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, INSTALLED, OVS, OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, OvsSpec, Testbed, ovs_for_dut
 from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
 _VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
 
 MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
-DATAPATHS = ("dpdk", "netdev", "system")
 _KERNEL_FAMILY = "ovs_datapath"
 """The netlink family by which vswitchd speaks to the kernel module (lib/dpif-netlink.c)."""
 
