@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -43,7 +43,7 @@ from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, lacks_for, lacks_testpmd
+from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, joined_ports, lacks_testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
@@ -60,7 +60,7 @@ from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
-from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, why_refused
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
@@ -159,11 +159,9 @@ class LocalBackend(Backend):
         return self._lacks_datapath(dut)
 
     def _lacks_datapath(self, dut: Dut) -> str | None:
-        try:
-            ovs_for_dut(self.testbed.ovs, dut)
-        except UnavailableError as error:
-            return str(error)
         kind = dut_kind(self.testbed.ovs, dut)
+        if unknown := why_refused(partial(ovs_for_dut, self.testbed.ovs, dut)):
+            return unknown
         if ":" in kind:
             return lacks_foreign(self.datapaths, kind)
         if kind == LINUX_BRIDGE:
@@ -172,7 +170,7 @@ class LocalBackend(Backend):
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        own = lacks_for(topology) if dut_kind(self.testbed.ovs, dut) == TESTPMD else None
+        own = why_refused(partial(joined_ports, topology)) if dut_kind(self.testbed.ovs, dut) == TESTPMD else None
         return roles or self.remote_nodes.lacks(topology) or own
 
     @property
@@ -183,11 +181,7 @@ class LocalBackend(Backend):
         return self._journal
 
     def lacks_streams(self) -> str | None:
-        try:
-            find_iperf3(self.testbed.streams)
-        except GeneratorError as error:
-            return str(error)
-        return None
+        return why_refused(partial(find_iperf3, self.testbed.streams))
 
     def labels(self) -> dict[str, str]:
         return {**super().labels(), **self._lab_labels, **({TIME: VIRTUAL} if is_virtual() else {})}

@@ -47,7 +47,7 @@ from pytest_nfvperf.adapters.testpmd.console import (
 )
 from pytest_nfvperf.adapters.testpmd.installation import locate
 from pytest_nfvperf.model.display import cpu_list, listed
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, why_refused
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, topology_cables
@@ -74,29 +74,17 @@ def lacks_testpmd(testbed: Testbed, dut: Dut) -> str | None:
         return "userspace TSO is a setting of OVS's userspace datapath, and testpmd has none: leave it out"
     if others := sorted({name for name, _ in dut.tuning.over(testbed.ovs.tuning).given()} - _SETTINGS):
         return f"{listed(others)}: of Open vSwitch; of a tuning testpmd takes {listed(sorted(_SETTINGS))}"
-    try:
-        locate(ovs_for_dut(testbed.ovs, dut).prefix)
-    except NfvperfError as error:
-        return str(error)
-    return read_hugepages().lacks(TESTPMD, _MEMORY_MIB)
+    absent = why_refused(lambda: locate(ovs_for_dut(testbed.ovs, dut).prefix))
+    return absent or read_hugepages().lacks(TESTPMD, _MEMORY_MIB)
 
 
 # What testpmd can build: its ports in pairs.
 
 
-def lacks_for(topology: Topology) -> str | None:
-    """What testpmd lacks to build a topology, and what can; None if it can."""
-    try:
-        joined_ports(topology)
-    except ConfigError as error:
-        return error.message
-    return None
-
-
 def joined_ports(topology: Topology) -> list[tuple[str, str]]:
     """The pairs of ports that flows join, or the two ports of a bridge that learns, in the topology's order.
 
-    ConfigError if testpmd cannot build it. Where frames go nowhere there are no pairs.
+    ConfigError, with what can, if testpmd cannot build it. Where frames go nowhere there are no pairs.
     """
     if topology.name == CABLING:
         return []
