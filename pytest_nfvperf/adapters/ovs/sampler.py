@@ -42,16 +42,13 @@ class OvsSampler:
         self._rxqs_of: tuple[str, tuple[str, ...]] | None = None
         self._has_rxqs = True
 
-    @property
-    def pid(self) -> int:
-        return self._instance.pid
-
     def read(self) -> SamplerReading:
         counted = self._collector.sample()
         counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
-        with still_there(self.pid, "ovs-vswitchd"):
-            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        pid = self._instance.pid
+        with still_there(pid, "ovs-vswitchd"):
+            pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         resident_bytes = int(pages) * os.sysconf("SC_PAGE_SIZE")
         return SamplerReading(counters, {"vswitchd.rss": resident_bytes, **self._rxqs()})
 
