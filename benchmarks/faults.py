@@ -16,7 +16,6 @@ from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.disturbance.cpu_distance import Distance
@@ -26,6 +25,7 @@ from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from tests.config_support import parse_sla
 
 EACH = 9
 """Trials a fault: over 60 in all."""

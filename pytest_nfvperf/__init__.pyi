@@ -66,7 +66,6 @@ from .features.ovn.model import LogicalPort as LogicalPort
 from .model.errors import ConfigError as ConfigError
 from .model.errors import TestbedError as TestbedError
 from .model.errors import DutFailure as DutFailure
-from .model.errors import DeadlineError as DeadlineError
 from .model.errors import InconclusiveError as InconclusiveError
 from .model.errors import UnavailableError as UnavailableError
 

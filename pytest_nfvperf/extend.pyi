@@ -9,7 +9,6 @@ from .backends.foreign_datapaths import Workshop as Workshop
 from .ports.datapath import Datapath as Datapath
 from .model.testbed.testbed import DatapathInfo as DatapathInfo
 from .ports.datapath import DatapathVersions as DatapathVersions
-from .ports.datapath import Installation as Installation
 from .ports.datapath import BuiltTopology as BuiltTopology
 from .ports.datapath import Collector as Collector
 from .model.measure.ledger import CounterSnapshot as CounterSnapshot

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -43,8 +43,7 @@ from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.process.process import deferred_signals
-from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, lacks_for, lacks_testpmd
-from pytest_nfvperf.adapters.testpmd.installation import locate as locate_testpmd
+from pytest_nfvperf.adapters.testpmd.datapath import TestpmdDatapath, joined_ports, lacks_testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
 from pytest_nfvperf.backends.base import Backend, Daemons, T
@@ -61,12 +60,12 @@ from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
-from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, why_refused
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, ports_here
-from pytest_nfvperf.model.testbed.ovs_settings import versioned_as
+from pytest_nfvperf.model.testbed.ovs_settings import OVS, versioned_as
 from pytest_nfvperf.model.testbed.testbed import (
     TESTPMD,
     Dut,
@@ -83,8 +82,8 @@ from pytest_nfvperf.ports.generator import Generator, MakeConnects, SendRequests
 from pytest_nfvperf.ports.machine import Profiler
 
 PROFILERS = Point[Callable[[Journal, set[int], Sequence[Poller], Sequence[int]], Profiler]]("profiler")
-"""Made from the CPUs to sample or, if there are any, the threads; and from the CPUs for the profiler itself."""
-"""Samplers of CPUs, by the program that samples."""
+"""Samplers of CPUs, by the program that samples: made from the CPUs to sample or, if there are any, the threads; and
+from the CPUs for the profiler itself."""
 _MOST_WITHOUT_HUGEPAGES = 5
 _SHARED_NICE = -10
 """A VNF without its own CPU shares one with the generator, whose priority is higher."""
@@ -160,11 +159,9 @@ class LocalBackend(Backend):
         return self._lacks_datapath(dut)
 
     def _lacks_datapath(self, dut: Dut) -> str | None:
-        try:
-            ovs_for_dut(self.testbed.ovs, dut)
-        except UnavailableError as error:
-            return str(error)
         kind = dut_kind(self.testbed.ovs, dut)
+        if unknown := why_refused(partial(ovs_for_dut, self.testbed.ovs, dut)):
+            return unknown
         if ":" in kind:
             return lacks_foreign(self.datapaths, kind)
         if kind == LINUX_BRIDGE:
@@ -173,7 +170,7 @@ class LocalBackend(Backend):
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        own = lacks_for(topology) if dut_kind(self.testbed.ovs, dut) == TESTPMD else None
+        own = why_refused(partial(joined_ports, topology)) if dut_kind(self.testbed.ovs, dut) == TESTPMD else None
         return roles or self.remote_nodes.lacks(topology) or own
 
     @property
@@ -184,11 +181,7 @@ class LocalBackend(Backend):
         return self._journal
 
     def lacks_streams(self) -> str | None:
-        try:
-            find_iperf3(self.testbed.streams)
-        except GeneratorError as error:
-            return str(error)
-        return None
+        return why_refused(partial(find_iperf3, self.testbed.streams))
 
     def labels(self) -> dict[str, str]:
         return {**super().labels(), **self._lab_labels, **({TIME: VIRTUAL} if is_virtual() else {})}
@@ -209,9 +202,10 @@ class LocalBackend(Backend):
         ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
         if ovs.instance == "system":
             return f"the system's Open vSwitch in {find_system(ovs.run_dir).directory}, datapath {ovs.datapath}"
-        if ovs.datapath == TESTPMD:
-            version = locate_testpmd(ovs.prefix).version
-            return f"testpmd of DPDK {version}, forwarding {ovs.forwarding}, on CPU {cpu_list(pmd)}"
+        if versioned_as(ovs.datapath) != OVS:
+            version = versions_of(ovs.datapath, self.datapaths).look_at(ovs.prefix).version
+            of_dpdk = f"testpmd of DPDK {version}, forwarding {ovs.forwarding}"
+            return f"{of_dpdk if ovs.datapath == TESTPMD else f'{ovs.datapath} {version}'}, on CPU {cpu_list(pmd)}"
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
         return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {cpu_list(pmd)}"

@@ -1,4 +1,4 @@
-"""Projects that ``nfvperf init``, ``nfvperf demo`` and ``nfvperf suites`` write."""
+"""Projects that ``nfvperf init``, ``nfvperf demo`` and ``nfvperf suites`` write; docs/examples has their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_nfvperf.model.display import how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _PACKAGE = Path(pytest_nfvperf.__file__).parent
-_RECIPES = _PACKAGE / "docs" / "examples" / "ci"
+_EXAMPLES = _PACKAGE / "docs" / "examples"
 CI_FILES = {
     "suites": {
         "github": {".github/workflows/datapath.yml": "github.yml"},
@@ -35,109 +35,6 @@ CI_FILES = {
 """By what the gate is for, and by system: each file where the system looks for it, and its recipe in the documents."""
 _EXTRA_DIST = "\nEXTRA_DIST = \\\n"
 _TESTBED = "testbed.yaml"
-_INI = """[pytest]
-testpaths = suites
-addopts = -ra
-{testbed}"""
-_SUITE = '''"""A first suite: how much goes through one bridge, and what is lost at a load that it must carry."""
-
-from pytest_nfvperf import Traffic, sweep
-
-
-@sweep("frame_size", [64, 1518], quick={64})
-def test_throughput(frame_size, phy2phy, search, sla):
-    """Search the highest load without loss (NDR) and with at most 0.5 % of it (PDR); judge by sla.yaml."""
-    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=frame_size)))
-
-
-def test_fixed_load(phy2phy, search, sla):
-    """Send 50,000 frames a second in each direction for two seconds; judge by sla.yaml."""
-    # phy2phy.deployment.built.ovs("ofctl", "add-flow", "br0", "in_port=p0,actions=drop")  # a fault, to see it fail
-    sla.check(search.loss_at(phy2phy, Traffic(frame_size=64), 50e3, 2.0))
-'''
-_SLA = """# What the suite must reach: modest, so that any machine of two cores passes. State your own limits.
-schema: 1
-rules:
-  - where: {test: test_throughput}
-    require:
-      pdr: ">= 0.1 Mpps"
-  - where: {test: test_fixed_load}
-    require:
-      loss_ratio: {at: 50 kpps, limit: "<= 0.1 %"}
-"""
-CONFTEST = '''"""The fixtures that the suites use."""
-
-pytest_plugins = ["pytest_nfvperf.fixtures.all"]
-'''
-_DEMO_CONFTEST = '''"""The fixtures that the suites use, and a simulated DUT: no packet is sent."""
-
-import pytest
-
-from pytest_nfvperf.testing import FakeGenerator, SimulatedBackend
-
-pytest_plugins = ["pytest_nfvperf.fixtures.all"]
-simulated = FakeGenerator(capacity_fps=4e6, noise=0.003)
-
-
-def pytest_nfvperf_make_backend(config, testbed):
-    return SimulatedBackend(testbed, lambda: simulated)
-
-
-@pytest.fixture
-def busy_machine():
-    """Other programs take the generator's CPU: it sends every tenth frame of a trial too late to count."""
-    simulated.invalid_every = 1
-    yield
-    simulated.invalid_every = None
-'''
-_DEMO_SUITE = '''"""Three tests of a simulated DUT that forwards 4 Mpps per direction: one of each verdict."""
-
-from pytest_nfvperf import Traffic
-
-
-def test_throughput(phy2phy, search, sla):
-    """Search the highest load without loss (NDR) and with at most 0.5 % of it (PDR): the SLA asks for less."""
-    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64), latency=True))
-
-
-def test_promised_rate(phy2phy, search, sla):
-    """The same search, where the SLA asks for more than the DUT forwards."""
-    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))
-
-
-def test_busy_machine(busy_machine, phy2phy, search, sla):
-    """A fixed load from a generator that is disturbed: whatever is lost says nothing about the DUT."""
-    sla.check(search.loss_at(phy2phy, Traffic(frame_size=64), 50e3, 2.0))
-'''
-_DEMO_SLA = """# What the simulated DUT must reach. Change a limit, and run pytest again.
-schema: 1
-rules:
-  - where: {test: test_throughput}
-    require:
-      ndr: ">= 3 Mpps"
-      latency_p99: {at: 50 % of pdr, limit: "<= 100 us"}
-  - where: {test: test_promised_rate}
-    require:
-      ndr: ">= 5 Mpps"
-  - where: {test: test_busy_machine}
-    require:
-      loss_ratio: {at: 50 kpps, limit: "<= 0.1 %"}
-"""
-_DEMO_TESTBED = """# testbed
-# No machine is like this one: the hook in conftest.py simulates what is named here.
-schema: 1
-name: simulated
-dut:
-  ports: [{name: p0, kind: vhost-user}, {name: p1, kind: vhost-user}]
-links: [[generator.0, dut.p0], [generator.1, dut.p1]]
-cpus: {housekeeping: [0], pmd: [1], generator: [2]}
-"""
-_SUITES_INI = """[pytest]
-addopts = -ra
-# What most people wait for comes first, what takes a minute by itself comes last.
-nfv_suite_order =
-    throughput/test_frame_sizes.py throughput chaining pods mirror tuning cost routing nic endurance
-"""
 _IGNORED = ".venv/\n__pycache__/\n.pytest_cache/\nreports/\njunit.xml\n"
 _HEAD = """# testbed
 # This machine as `nfvperf init` found it: a private Open vSwitch, and the embedded generator on its two ports.
@@ -158,37 +55,16 @@ def write_project(target: Path, ci: str = "github") -> str:
         ConfigError: a file exists already, or the directory cannot be written. Nothing was written in the first case.
     """
     testbed, missing = _testbed_of_this_machine()
-    files = {
-        "conftest.py": CONFTEST,
-        "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n" if testbed else ""),
-        "suites/first/test_first.py": _SUITE,
-        "suites/first/sla.yaml": _SLA,
-        **_recipes("suites", ci),
-        ".gitignore": _IGNORED,
-    }
-    lines = [_write(target, {**files, _TESTBED: testbed} if testbed else files)]
+    files = {**example("first"), **_recipes("suites", ci), ".gitignore": _IGNORED}
+    if testbed:
+        files |= {"pytest.ini": f"{files['pytest.ini']}nfv_testbed = {_TESTBED}\n", _TESTBED: testbed}
+    lines = [write_files(target, files)]
     lines.append("The gate tests the OVS that its runner has installed. For a tree of OVS: init --for ovs-tree")
     if missing:
         lines += ["This machine cannot measure yet:", *(f"  {line}" for line in missing)]
         lines.append("set it up: python -m pytest_nfvperf.adapters.host.setup && nfvperf build")
     enter = "" if target.resolve() == Path.cwd() else f"cd {target} && "
     return "\n".join([*lines, f"run: {enter}pytest{' --nfv-plan' if missing else ''}"])
-
-
-def write_demo(target: Path) -> None:
-    """Write a project with a simulated DUT, of which one test passes, one fails, and one is inconclusive.
-
-    Raises:
-        ConfigError: as of ``write_project``.
-    """
-    files = {
-        "conftest.py": _DEMO_CONFTEST,
-        "pytest.ini": _INI.format(testbed=f"nfv_testbed = {_TESTBED}\n"),
-        _TESTBED: _DEMO_TESTBED,
-        "suites/demo/test_demo.py": _DEMO_SUITE,
-        "suites/demo/sla.yaml": _DEMO_SLA,
-    }
-    _write(target, files)
 
 
 def write_ovs_gate(target: Path, ci: str) -> str:
@@ -200,7 +76,7 @@ def write_ovs_gate(target: Path, ci: str) -> str:
     if not (target / "vswitchd/ovs-vswitchd.c").is_file():
         raise ConfigError(f"{target} is no tree of Open vSwitch: it has no vswitchd/ovs-vswitchd.c")
     recipes = _recipes("ovs-tree", ci)
-    written = _write(target, recipes)
+    written = write_files(target, recipes)
     makefile = target / "Makefile.am"
     text = makefile.read_text(encoding="utf-8") if makefile.is_file() else ""
     if _EXTRA_DIST in text:  # make of Open vSwitch fails if a file is in git and not in the distribution
@@ -213,7 +89,8 @@ def write_ovs_gate(target: Path, ci: str) -> str:
     )
 
 
-def _write(target: Path, files: Mapping[str, str]) -> str:
+def write_files(target: Path, files: Mapping[str, str]) -> str:
+    """Returns what was written, for a person; ConfigError as of ``write_project``."""
     _refuse_to_replace(target, files)
     try:
         for name, text in files.items():
@@ -244,8 +121,16 @@ def _testbed_of_this_machine() -> tuple[str, list[str]]:
     return "" if missing else _HEAD + yaml_of_testbed(testbed), missing
 
 
+def example(name: str) -> dict[str, str]:
+    """The files of an example, as they are in a project."""
+    folder = _EXAMPLES / "projects" / name
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
+
+
 def _recipes(purpose: str, ci: str) -> Mapping[str, str]:
-    return {name: (_RECIPES / recipe).read_text(encoding="utf-8") for name, recipe in CI_FILES[purpose][ci].items()}
+    files = CI_FILES[purpose][ci].items()
+    return {name: (_EXAMPLES / "ci" / recipe).read_text(encoding="utf-8") for name, recipe in files}
 
 
 def list_suites(package: Path = _PACKAGE) -> str:
@@ -272,15 +157,15 @@ def copy_suites(target: Path) -> str:
     Raises:
         ConfigError: a file exists already, or the directory cannot be written.
     """
-    files = {"conftest.py": CONFTEST, "pytest.ini": _SUITES_INI}
+    files = example("copied")
     folders = {name: _PACKAGE / name for name in ("suites", "docs")}
     _refuse_to_replace(target, (*folders, *files))
     try:
         for name, source in folders.items():
-            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "projects"))
     except OSError as error:
         raise ConfigError(f"cannot copy the suites to {target}: {error}") from error
-    _write(target, files)
+    write_files(target, files)
     return (
         f"copied to {target}: suites/ with an sla.yaml in each, docs/, conftest.py and pytest.ini\n"
         f"run: cd {target} && pytest suites/ --nfv-profile smoke"

@@ -53,13 +53,13 @@ def plan(arguments: argparse.Namespace) -> int:
 def demo(arguments: argparse.Namespace) -> int:
     """Run a project of three tests on a simulated DUT; returns 1 where they did not end as they should."""
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415 - each command its own
-    from pytest_nfvperf.cli.first_project import write_demo  # noqa: PLC0415
+    from pytest_nfvperf.cli.first_project import example, write_files  # noqa: PLC0415
 
     try:
         target = (arguments.directory or Path(tempfile.mkdtemp(prefix="nfvperf-demo-"))).resolve()
     except OSError as error:
         raise ConfigError(f"{error.strerror}: name a directory, `nfvperf demo DIR`") from error
-    write_demo(target)
+    write_files(target, example("demo"))
     print(f"wrote a project to {target}, and runs pytest there:", flush=True)
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:  # the user's options are not the demo's
         del os.environ[name]

@@ -28,6 +28,8 @@ from pytest_nfvperf.model.sla.rules import (
     load_in_fps,
     share_of_goal,
 )
+from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS
+from pytest_nfvperf.model.testbed.testbed import TESTPMD
 from pytest_nfvperf.model.traffic.traffic import IMIXES, MIN_FRAME_SIZE, check_frame_size
 
 # The words of the language that are not metrics: what can be selected, and by which operators.
@@ -53,7 +55,7 @@ SELECTORS = {
     "frame_size": Selector("bytes with FCS, or imix-NAME"),
     "headers": Selector("what is not plain IPv4 and UDP: ipv6, vxlan, vxlan6-ipv6, or a packet's label, e.g. qinq-tcp"),
     "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
-    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge"), foreign=True),
+    "datapath": Selector("the DUT's datapath", values=(*DATAPATHS, "linux-bridge", TESTPMD), foreign=True),
     "direction": Selector("who sends", values=("unidirectional", "bidirectional")),
     "link": Selector("how neighbouring bridges are joined, e.g. patch or veth"),
     "bridges": Selector("number of bridges in the chain", number=True),
@@ -132,11 +134,6 @@ def load_sla(path: str | Path, shown: str = "") -> Sla:
         ConfigError: file (by its path), line, key path, what is wrong and what to write instead.
     """
     return _to_sla(read_document(path), shown)
-
-
-def parse_sla(text: str, file: str = "<sla>") -> Sla:
-    """As :func:`load_sla`, from text; ``file`` is what messages call it."""
-    return _to_sla(parse_document(text, file))
 
 
 def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:

@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from pytest_nfvperf.config.validate import SchemaVersion, read_as, written
-from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_document, read_document, show_path
+from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, read_document, show_path
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.fields import (
     BY_KEY,
@@ -219,20 +219,10 @@ def load_testbed(path: str | Path, *, cores: int | None = None) -> tuple[Testbed
     Raises:
         ConfigError: file, line, key path, what is wrong and what to write instead.
     """
-    return _checked(read_document(path), None, cores)
-
-
-def parse_testbed(
-    text: str, file: str = "<testbed>", *, numa: SysfsNuma | None = None, cores: int | None = None
-) -> tuple[Testbed, tuple[str, ...]]:
-    """As :func:`load_testbed`, from text; ``file`` is what messages call it, ``numa`` says where CPUs and NICs are."""
-    return _checked(parse_document(text, file), numa, cores)
-
-
-def _checked(document: Document, numa: SysfsNuma | None, cores: int | None) -> tuple[Testbed, tuple[str, ...]]:
+    document = read_document(path)
     file = read_as(TestbedFile, document)
     cores = usable_cores() if cores is None else cores
-    warnings = check_testbed(file, document, cores=cores, numa=numa or SysfsNuma())
+    warnings = check_testbed(file, document, cores=cores, numa=SysfsNuma())
     return to_testbed(file, Path(document.file).parent), warnings
 
 

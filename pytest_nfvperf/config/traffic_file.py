@@ -393,11 +393,6 @@ def load_traffic(path: Path, shown: str = "") -> GivenTraffic:
     return _given(replace(document, file=shown or document.file), path.parent)
 
 
-def parse_traffic(text: str, file: str = "<traffic>") -> GivenTraffic:
-    """As :func:`load_traffic`, from text; files that it names are relative to the current directory."""
-    return _given(parse_document(text, file), Path())
-
-
 def _given(document: Document, base: Path) -> GivenTraffic:
     model = read_as(TrafficFile, document)
     contents: list[str] = []

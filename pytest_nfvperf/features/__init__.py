@@ -1,4 +1,4 @@
-"""The table of features: what each offers to the core, and which other features it may import.
+"""The table of features: what each offers to the core.
 
 The core imports no feature. It declares a Point where features can add parts; the Point finds them in PARTS and imports
 them on demand. This module imports nothing of the package, so all layers may import it.
@@ -10,23 +10,6 @@ from importlib import import_module
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-
-FEATURES: dict[str, tuple[str, ...]] = {
-    "allure": (),
-    "bisect": ("versions",),
-    "export": ("history", "otlp"),
-    "remote_nodes": (),
-    "history": (),
-    "otlp": (),
-    "ovn": ("routing",),
-    "profile": (),
-    "routing": (),
-    "trex": (),
-    "versions": (),
-    "virtual_lab": ("virtual_time",),
-    "virtual_time": (),
-}
-"""The features, each with those that it may import."""
 
 PARTS: dict[tuple[str, str], str] = {
     ("baseline", ".json"): "pytest_nfvperf.features.history.command:baseline_of",

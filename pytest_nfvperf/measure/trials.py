@@ -441,10 +441,9 @@ def _received_by_dut(result: TrialResult, changes: Sequence[CounterDelta]) -> Tr
     moves = {change.name: change.delta for change in changes}
 
     def counted(of: DirectionCounts) -> DirectionCounts:
-        counter = f"{of.direction.tx}.rx_packets"
-        if counter not in moves:
-            raise TestbedError(f"the DUT keeps frames, and no counter {counter!r} says how many came")
-        received = min(moves[counter], of.sent)
+        if (received := moves.get(f"{of.direction.tx}.rx_packets")) is None:
+            raise TestbedError(f"the DUT keeps frames, and does not count those that port {of.direction.tx!r} received")
+        received = min(received, of.sent)
         received_bytes = of.sent_bytes * received // of.sent if of.sent else 0
         known = replace(of, received=received, received_bytes=received_bytes, latency=None, latency_raw=None)
         return replace(known, duplicated=None, out_of_order=None, corrupted=None, arrivals=None, elsewhere=None)

@@ -95,6 +95,17 @@ class UnavailableError(NfvperfError):
     """This machine or testbed lacks what a test needs. The plugin skips the test, with the message as the reason."""
 
 
+def why_refused(work: Callable[[], object]) -> str | None:
+    """What is told where something is refused, without the evidence; None where it is not."""
+    try:
+        work()
+    except TestbedError as error:
+        return error.message
+    except NfvperfError as error:
+        return str(error)
+    return None
+
+
 def run_all(steps: Iterable[Callable[[], None]]) -> None:
     """Run every step, although some fail in whatever way; then raise the first error, a TestbedError if there is one.
 

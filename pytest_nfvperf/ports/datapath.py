@@ -245,15 +245,6 @@ class Datapath(ABC):
 # Versions of a datapath: what ``nfvperf ovs``, comparisons and bisections ask.
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """A version of a datapath, on this machine. ``dpdk_version``: None without DPDK. ``files``: for its checksum."""
-
-    version: str
-    dpdk_version: str | None
-    files: Sequence[Path]
-
-
 RunStep = Callable[[str, Sequence[str], float], None]
 """Runs a step of a build: its name, command, and deadline in s. TestbedError with the end of its output."""
 
@@ -280,13 +271,17 @@ class DatapathVersions(ABC):
         return versioned_name(self.kind)
 
     @abstractmethod
-    def look_at(self, prefix: str | None) -> Installation:
-        """Look at a prefix or root; None: what is installed.
+    def look_at(self, prefix: str | None) -> DatapathInfo:
+        """Version, DPDK and program in a prefix or root; None: what is installed.
 
         Raises:
             ConfigError: it is not there, or does not start for lack of a library.
             TestbedError: it is not installed; says what to install.
         """
+
+    def files(self, prefix: str) -> Sequence[Path]:
+        """What the checksum of a version is of."""
+        return [Path(self.look_at(prefix).installation)]
 
     def complete_root(self, root: Path) -> None:
         """Do what the scripts of unpacked packages would have done, where it does not run without."""

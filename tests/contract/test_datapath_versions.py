@@ -13,6 +13,7 @@ import pytest
 import toy_ovs
 import toy_testpmd
 
+from pytest_nfvperf.adapters.ovs import installation
 from pytest_nfvperf.backends.foreign_datapaths import OWN_VERSIONS
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.git_build import find_revision
@@ -20,7 +21,8 @@ from pytest_nfvperf.features.versions.origins import add_version
 from pytest_nfvperf.features.versions.registry import VERSION_FILE, Registry, checksum, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
-from pytest_nfvperf.ports.datapath import DatapathVersions, Installation
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
+from pytest_nfvperf.ports.datapath import DatapathVersions
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,21 @@ def test_a_program_that_says_no_version_is_an_error(toy: Toy, tmp_path: Path) ->
         toy.versions.look_at(str(tmp_path))
 
 
+def test_a_program_that_does_not_answer_is_no_fault_of_ours(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (toy.prefix(tmp_path) / toy.program).write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(installation, "_ASK_DEADLINE_S", 0.2)
+    with pytest.raises(TestbedError, match=r"does not start: .*timed out after 0\.2 seconds"):
+        toy.versions.look_at(str(tmp_path))
+
+
 def test_the_checksum_is_of_the_program(toy: Toy, tmp_path: Path) -> None:
     directory = toy.prefix(tmp_path)
-    before = checksum(toy.versions.look_at(str(directory)).files, directory)
+    before = checksum(toy.versions.files(str(directory)), directory)
     with (directory / toy.program).open("a") as program:
         program.write("# changed\n")
-    assert checksum(toy.versions.look_at(str(directory)).files, directory) != before
+    assert checksum(toy.versions.files(str(directory)), directory) != before
 
 
 def test_revisions_are_built_in_one_workshop(toy: Toy, registry: Registry, tmp_path: Path) -> None:
@@ -169,7 +180,7 @@ class Packaged(DatapathVersions):
 
     kind = "acme:wire"
 
-    def look_at(self, prefix: str | None) -> Installation:
+    def look_at(self, prefix: str | None) -> DatapathInfo:
         raise NfvperfError(f"not in {prefix}")
 
 

@@ -58,7 +58,10 @@ def datapath(request: pytest.FixtureRequest, journal: Journal) -> Iterator[Datap
 @pytest.fixture(autouse=True)
 def nothing_stands_after(datapath: OvsDatapath | BridgeDatapath) -> Iterator[None]:
     yield
-    datapath.remove_topologies()
+    if isinstance(datapath, BridgeDatapath):  # which is nothing but its topologies
+        datapath.close()
+    else:
+        datapath.remove_topologies()
 
 
 @pytest.mark.parametrize(

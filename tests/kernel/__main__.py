@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.adapters.vnf.guest_kernel import kernel_of, prepare_kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import prepare_kernel
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, VIRTUAL_TIME, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import NfvperfError
+from tests.kernel.other_kernels import kernel_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -26,7 +26,6 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import base_directory
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
-from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.features.virtual_lab import ADDRESSES, LabNics, ask_host
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial
@@ -37,6 +36,7 @@ from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.machine import Progress
+from tests.config_support import parse_testbed
 from tests.functional.ovs_support import leftovers
 
 LOAD_FPS = 1000

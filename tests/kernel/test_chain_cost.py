@@ -10,10 +10,10 @@ import pytest
 
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, VIRTUAL_TIME, run_in_guest
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
+from tests.config_support import parse_sla
 from tests.kernel.chain_cost import PASSED_A_DEADLINE, ChainCost
 from tests.kernel.inner_tests import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, kernel_of, need
+from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, need
 from pytest_nfvperf.features.versions.origins import add_version
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, run_in_guest
@@ -17,6 +17,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from tests.functional import test_vduse as functional
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
+from tests.kernel.other_kernels import kernel_of
 
 pytestmark = [pytest.mark.kernel, pytest.mark.daily("downloads and boots Debian 13's kernel and OVS")]
 

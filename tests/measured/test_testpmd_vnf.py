@@ -145,7 +145,7 @@ done
     old.close()
     assert caught.value.message == (
         "dpdk-testpmd of DPDK 1.8.0 prints statistics that are not understood: 'RX-packets = 12 for port 0'; the "
-        'formats of DPDK 20.11 to 25.11 are known. Run the VNF as kind "loop", or with another DPDK'
+        'formats of DPDK 20.11 to 25.11 are known. Take one of them; a VNF of kind "loop" needs none'
     )
 
 

@@ -79,6 +79,11 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     assert not missing, f"sources that the wheel lacks: {missing}"
     templates = {path.name for path in (ROOT / "pytest_nfvperf/adapters/report/templates").iterdir()}
     assert templates <= {Path(name).name for name in names}
+    projects = {str(path.relative_to(ROOT)) for path in ROOT.glob("docs/examples/projects/**/*.*") if path.is_file()}
+    missing = {name for name in projects if not name.endswith(".pyc")} - {
+        name[len("pytest_nfvperf/") :] for name in names
+    }
+    assert not missing, f"of the projects that `nfvperf init` and `nfvperf demo` write: {missing}"
     strangers = [name for name in names if not name.startswith(("pytest_nfvperf/", "pytest_nfvperf-"))]
     assert not strangers, "nothing but the package: a top-level `fixtures` would shadow PyPI's"
 

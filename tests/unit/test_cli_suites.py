@@ -74,7 +74,10 @@ def test_a_first_project_has_the_recipe_of_its_ci(tmp_path, capsys):
         for name, recipe in recipes.items():
             assert (tmp_path / ci / name).read_text() == (ROOT / "docs/examples/ci" / recipe).read_text()
         shown = capsys.readouterr().out
-        assert f"wrote to {tmp_path / ci}: conftest.py, pytest.ini, suites/first/test_first.py, " in shown
+        assert (
+            f"wrote to {tmp_path / ci}: conftest.py, pytest.ini, suites/first/sla.yaml, suites/first/test_first.py, "
+            in shown
+        )
         assert "The gate tests the OVS that its runner has installed. For a tree of OVS: init --for ovs-tree\n" in shown
         assert f"run: cd {tmp_path / ci} && pytest" in shown
     with pytest.raises(SystemExit):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, topology_cables
 from pytest_nfvperf.model.testbed.testbed import DutBond
 from pytest_nfvperf.model.topology.compose import phy2phy, pvp
-from tests.config_support import Numa, parse, refusal
+from tests.config_support import Numa, parse, parse_testbed, refusal
 
 LAB = """
 schema: 1

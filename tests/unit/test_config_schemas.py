@@ -10,11 +10,10 @@ import pytest
 
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.schemas import published, schema_of_sla, schema_of_testbed, schema_of_traffic
-from pytest_nfvperf.config.sla_file import SELECTORS, parse_sla
-from pytest_nfvperf.config.testbed_file import parse_testbed
-from pytest_nfvperf.config.traffic_file import parse_traffic
+from pytest_nfvperf.config.sla_file import SELECTORS
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
+from tests.config_support import parse_sla, parse_testbed, parse_traffic
 
 SCHEMA_FOLDER = Path(__file__).parents[2] / "reports" / "schema"
 

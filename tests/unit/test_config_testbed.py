@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import SysfsNuma, load_testbed, parse_testbed, usable_cores
+from pytest_nfvperf.config.testbed_file import SysfsNuma, load_testbed, usable_cores
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,
@@ -17,7 +17,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     StreamsSpec,
     Testbed,
 )
-from tests.config_support import Numa, parse, refusal
+from tests.config_support import Numa, parse, parse_testbed, refusal
 
 LAB = """\
 schema: 1

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed, yaml_of_testbed
+from pytest_nfvperf.config.testbed_file import load_testbed, yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Testbed, TrexRoute, TrexSpec
+from tests.config_support import parse_testbed
 
 LAB = """\
 schema: 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,
     CpuPlan,
@@ -18,7 +18,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     StreamsSpec,
     Testbed,
 )
-from tests.config_support import parse
+from tests.config_support import parse, parse_testbed
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,12}", fullmatch=True)
 TEXTS = st.text(

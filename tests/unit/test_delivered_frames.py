@@ -11,7 +11,6 @@ from test_search_algorithms import measurer_on
 from test_searches_by_windows import CAPACITY, OnASharedHost
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.history.series import measured as in_history
 from pytest_nfvperf.measure.load_series import (
     DELIVERIES,
@@ -32,6 +31,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from tests.config_support import parse_sla
 from tests.outcomes import measured
 
 ANY = "loss_ratio: '<= 100 %'"

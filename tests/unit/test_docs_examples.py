@@ -8,11 +8,11 @@ import pytest
 from user_project import make_traffic_files
 
 from pytest_nfvperf.config.schemas import schema_of_testbed, schema_of_traffic
-from pytest_nfvperf.config.sla_file import SELECTORS, load_sla, parse_sla
-from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
-from pytest_nfvperf.config.traffic_file import parse_traffic
+from pytest_nfvperf.config.sla_file import SELECTORS, load_sla
+from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.metrics import METRICS
+from tests.config_support import parse_sla, parse_testbed, parse_traffic
 from tests.documents import ROOT, blocks
 
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yaml"))

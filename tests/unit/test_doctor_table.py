@@ -19,8 +19,8 @@ from pytest_nfvperf.adapters.machine import machine_checks as machine
 from pytest_nfvperf.adapters.machine.machine_checks import Check, CheckState, checks
 from pytest_nfvperf.cli.doctor import doctor_text
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.model.testbed.testbed import Testbed
+from tests.config_support import parse_testbed
 
 LAB = "schema: 1\nname: lab\ndut: {ovs: {datapath: dpdk}}\n"
 

@@ -14,9 +14,25 @@ from pathlib import Path
 
 from test_layers import PUBLIC, imports, sources
 
-from pytest_nfvperf.features import FEATURES, PARTS
+from pytest_nfvperf.features import PARTS
 
 ROOT = Path(__file__).parents[2]
+FEATURES: dict[str, tuple[str, ...]] = {
+    "allure": (),
+    "bisect": ("versions",),
+    "export": ("history", "otlp"),
+    "remote_nodes": (),
+    "history": (),
+    "otlp": (),
+    "ovn": ("routing",),
+    "profile": (),
+    "routing": (),
+    "trex": (),
+    "versions": (),
+    "virtual_lab": ("virtual_time",),
+    "virtual_time": (),
+}
+"""The features, each with those that it may import."""
 FOLDER, FIXTURES = "pytest_nfvperf.features.", "pytest_nfvperf.fixtures."
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.foreign_datapaths import lacks_foreign, merge_makers
+from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.config.sla_file import parse_selector
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
+from pytest_nfvperf.ports.datapath import DatapathVersions
 
 
 class Maker:
@@ -52,7 +58,24 @@ def test_what_a_foreign_datapath_lacks_it_says_itself():
     assert why.startswith("no plugin makes the datapath 'acme:vpp' (there are: acme:wire, acme:air): install its")
 
 
+class Versions(DatapathVersions):
+    kind = "acme:wire"
+
+    def look_at(self, prefix: str | None) -> DatapathInfo:
+        return DatapathInfo("acme:wire", f"1.0 in {prefix}", None, "")
+
+
+def test_the_header_of_a_comparison_of_its_versions_names_it(monkeypatch):
+    maker = Maker()
+    monkeypatch.setattr(maker, "versions", Versions, raising=False)
+    found = discover_testbed()
+    testbed = replace(found, ovs=replace(found.ovs, datapath="acme:wire", prefix="/opt/old"))
+    backend = LocalBackend(testbed, EmbeddedSide(testbed), datapaths={"acme:wire": maker})
+    assert backend.describe()[0].startswith("DUT:       acme:wire 1.0 in /opt/old, on CPU ")
+
+
 def test_an_sla_can_be_about_one():
     assert parse_selector("datapath", "acme:wire") == ("acme:wire",)
-    with pytest.raises(ValueError, match="datapath must be dpdk or netdev or system or linux-bridge, not 'dpkd'"):
+    assert parse_selector("datapath", "testpmd") == ("testpmd",)
+    with pytest.raises(ValueError, match="must be dpdk or netdev or system or linux-bridge or testpmd, not 'dpkd'"):
         parse_selector("datapath", "dpkd")

@@ -24,6 +24,7 @@ from pytest_nfvperf.features.virtual_time.guest_run import (
     qemu_command,
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from tests.kernel import other_kernels
 from tests.kernel.chain_cost import ChainCost, InstructionCost, crossed_chain
 from tests.kernel.inner_tests import check, results
 from tests.kernel.pktgen import Sent, parse_report
@@ -127,20 +128,21 @@ def test_a_releases_kernel_is_fetched_once_and_found_again(monkeypatch, tmp_path
             for name in (f"usr/lib/modules/{release}", "usr/bin", "boot"):
                 (Path(argv[-1]) / name).mkdir(parents=True, exist_ok=True)
             (Path(argv[-1]) / f"boot/vmlinuz-{release}").write_bytes(b"packed")
+        if argv[0] == "env":
+            Path(argv[2], "linux.deb").touch()
         return f"linux-image-amd64\n  Depends: linux-image-{release}\n" if argv[0] == "apt-cache" else ""
 
-    for module in (guest_kernel, private_apt):
+    for module in (guest_kernel, private_apt, other_kernels):
         monkeypatch.setattr(module, "run", fake)
-    monkeypatch.setattr(private_apt.PrivateApt, "download", lambda _, what, *names, into: [into / "status"])
-    monkeypatch.setattr(guest_kernel, "debian_archive", lambda: Archive("http://archive"))
+    monkeypatch.setattr(other_kernels, "debian_archive", lambda: Archive("http://archive"))
     monkeypatch.setattr(guest_kernel, "extract_vmlinux", lambda _: ELF)
-    made = guest_kernel.kernel_of("trixie", tmp_path)
+    made = other_kernels.kernel_of("trixie", tmp_path)
     assert (made.release, made.directory) == (release, tmp_path / release)
     assert made.modules.is_dir()
     assert made.busybox.parent.is_dir()
     assert made.vmlinux.read_bytes() == ELF
     calls.clear()
-    assert guest_kernel.kernel_of("trixie", tmp_path) == made
+    assert other_kernels.kernel_of("trixie", tmp_path) == made
     assert calls == []
 
 

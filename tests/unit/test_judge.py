@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.sla_file import parse_limit, parse_sla
+from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.model.figure import Figure, exact
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Limit, Rule
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
 from pytest_nfvperf.model.statistics import Bound, Relative
+from tests.config_support import parse_sla
 
 LABELS = {"suite": "throughput", "topology": "phy2phy", "frame_size": "64", "bridges": "3"}
 PASS, FAIL, INCONCLUSIVE = Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE

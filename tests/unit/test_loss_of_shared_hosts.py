@@ -8,7 +8,6 @@ import pytest
 from test_search_algorithms import measurer_on
 from test_searches_by_windows import CAPACITY, OnASharedHost
 
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.disturbance.windows import LATEST_NS
@@ -17,6 +16,7 @@ from pytest_nfvperf.model.measure.bounds import TrialLoss
 from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, worst
+from tests.config_support import parse_sla
 from tests.outcomes import loss
 
 LOAD_FPS = 5e6

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.config.schemas import schema_of_sla
-from pytest_nfvperf.config.sla_file import parse_limit, parse_sla, sla_warnings
+from pytest_nfvperf.config.sla_file import parse_limit, sla_warnings
 from pytest_nfvperf.features.export import export
 from pytest_nfvperf.features.history.command import entry_of, watch
 from pytest_nfvperf.features.history.files import History
@@ -29,6 +29,7 @@ from pytest_nfvperf.model.metrics import LOWER, METRICS, Metric
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.statistics import Samples
+from tests.config_support import parse_sla
 from tests.history_support import entry
 from tests.outcomes import measured
 from tests.sample_run import run_data

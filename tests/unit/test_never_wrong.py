@@ -19,7 +19,6 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.charts import load_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.export import TABLES
 from pytest_nfvperf.features.history.series import measured as measured_entries
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
@@ -37,6 +36,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
+from tests.config_support import parse_sla
 from tests.examples import examples
 from tests.outcomes import measured
 from tests.sample_trials import counts_of

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.ovs.offload import FlowCounter, explain, log_time, parse_flow, reasons_in
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.errors import ConfigError
@@ -27,6 +26,7 @@ from pytest_nfvperf.model.measure.hw_offload import (
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure
+from tests.config_support import parse_sla
 
 # As OVS 3.1 and 3.5 write them by dpctl/dump-flows -m --names.
 _FIELDS = (

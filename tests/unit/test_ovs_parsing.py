@@ -255,7 +255,7 @@ def test_a_prefix_with_something_else_in_it_is_the_users_mistake(tmp_path: Path)
     vswitchd = tmp_path / "sbin" / "ovs-vswitchd"
     vswitchd.write_text("#!/bin/sh\necho something else\n")
     vswitchd.chmod(0o755)
-    with pytest.raises(TestbedError, match="does not say an Open vSwitch version"):
+    with pytest.raises(TestbedError, match="does not say a version of Open vSwitch: something else"):
         locate(str(tmp_path))
     vswitchd.write_text("#!/bin/sh\necho 'ovs-vswitchd (Open vSwitch) 3.3.4'\n")
     with pytest.raises(ConfigError, match=r"no ovsdb-server, looked for .*/sbin/ovsdb-server, .*/bin/ovsdb-server"):

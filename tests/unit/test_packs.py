@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.sla_file import load_sla, parse_sla
+from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.session.slas import pack_rules, refuse_empty, scenarios
+from tests.config_support import parse_sla
 
 SUITES = Path(__file__).parents[2] / "suites"
 PUBLISHED = [load_sla(path) for path in sorted(SUITES.glob("*/published.yaml"))]

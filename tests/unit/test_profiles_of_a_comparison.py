@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from listed_sink import Listed
 
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.profile.perf import Profiles
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Context, Recorder
@@ -22,6 +21,7 @@ from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, profile_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure
+from tests.config_support import parse_sla
 
 VETH = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "packet_rcv"), 3), (("iperf3", "send"), 1)))
 TAP = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "tun_get_user"), 1), (("iperf3", "send"), 1)))

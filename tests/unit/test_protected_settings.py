@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.compare import parse_sides
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning, append_dpdk_arguments, why_setting_refused
+from tests.config_support import parse_testbed
 
 FILE = "schema: 1\nname: lab\ndut:\n  ovs: {{instance: {instance}, other_config: {{{setting}}}}}\n"
 

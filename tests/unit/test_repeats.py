@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.confirmation import over_repeats
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.figure import Figure
@@ -14,6 +13,7 @@ from pytest_nfvperf.model.measure.bounds import PlateauPoint, SearchedGoal, comp
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from tests.config_support import parse_sla
 
 PDR = Goal("pdr", 0.005)
 

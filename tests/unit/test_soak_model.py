@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.figures import soak_events, soak_facts, soak_line
-from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, DisturbedInterval, Gap
 from pytest_nfvperf.model.measure.soak_series import (
     HITS,
@@ -24,6 +23,7 @@ from pytest_nfvperf.model.measure.soak_series import (
 )
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
+from tests.config_support import parse_sla
 from tests.examples import examples
 from tests.sample_soak import LOAD, PLAN, TROUBLED, quiet_row, soak_outcome, soak_table, troubled
 

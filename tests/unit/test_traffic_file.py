@@ -15,10 +15,11 @@ from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 
 from pytest_nfvperf import IMIXES, Traffic
-from pytest_nfvperf.config.traffic_file import load_traffic, packet_of, parse_traffic, raised
+from pytest_nfvperf.config.traffic_file import load_traffic, packet_of, raised
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Imix
+from tests.config_support import parse_traffic
 
 PACKET = 'packet: Ether()/Dot1Q(vlan=10)/IP(dst="198.19.0.1")/TCP(dport=80, flags="S")'
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, apply_tuning
-from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, OVS_DEFAULT, Tuning, with_queues
 from pytest_nfvperf.model.topology.compose import phy2phy
+from tests.config_support import parse_testbed
 
 FILE = """
 schema: 1

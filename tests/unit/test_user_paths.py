@@ -13,10 +13,10 @@ import pytest
 from pytest_nfvperf.adapters.process.journal import base_directory
 from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
-from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.model.arguments import expand_named_path, expanded
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.session.options import Options
+from tests.config_support import parse_testbed
 
 HOME = "/home/somebody"
 FILE = """

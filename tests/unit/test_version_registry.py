@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.machine import reaper
 from pytest_nfvperf.adapters.ovs.installation import OvsVersions, is_root, locate
 from pytest_nfvperf.adapters.process.process import plain_environment
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.git_build import find_revision
 from pytest_nfvperf.features.versions.origins import add_version, remove_orphaned_workshops
@@ -31,6 +31,7 @@ from pytest_nfvperf.features.versions.registry import (
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, parse_version_options
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
+from tests.config_support import parse_testbed
 
 OF = OvsVersions()
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.features import virtual_lab as lab
 from pytest_nfvperf.features.virtual_lab import ADDRESSES, NICS, TESTBED, LabNics, ask_host
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError
+from tests.config_support import parse_testbed
 
 
 def test_each_nic_is_one_end_of_a_cable():

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
+from tests.config_support import parse_sla, parse_testbed
 
 TESTBED = "schema: 1\nname: lab\n"
 DIGITS = "7" * 5000

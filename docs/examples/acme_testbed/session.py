@@ -83,9 +83,9 @@ class Cable:
 
 
 def wait_until(met: Callable[[], bool], awaited: str, deadline_s: float, seen: Callable[[], object]) -> None:
-    """Look again and again; DeadlineError with what was seen last."""
+    """Look again and again; TestbedError with what was seen last."""
     until_s = time.monotonic() + deadline_s
     while not met():
         if time.monotonic() > until_s:
-            raise nfv.DeadlineError(f"awaited {awaited} for {deadline_s:g} s; seen: {seen()}")
+            raise nfv.TestbedError(f"awaited {awaited} for {deadline_s:g} s; seen: {seen()}")
         time.sleep(_LOOK_S)

@@ -20,7 +20,7 @@ _COMPONENT = "main"
 _FIELDS = "$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)\t$(TRUSTED)\t$(ORIGIN)"
 _DEBIAN = "Debian"
 _RELEASE = re.compile(r"[a-z]+")
-_UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S, _ASK_DEADLINE_S = 180.0, 300.0, 30.0
+_UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S = 180.0, 300.0
 _UNPACK_DEADLINE_S = 60.0
 _LEFT_OUT = ("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./usr/share/info/*")
 _MERGED = ("bin", "sbin", "lib", "lib64")
@@ -92,26 +92,21 @@ class PrivateApt:
                 f"and does the archive have it? apt-get says: {_words(error)}"
             ) from error
 
-    def depends(self, package: str) -> str:
-        """The output of ``apt-cache depends``; TestbedError if the release does not have the package."""
-        return run(["apt-cache", *self._options, "depends", package], deadline_s=_ASK_DEADLINE_S)
-
-    def download(self, what: str, *packages: str, into: Path | None = None) -> list[Path]:
+    def download(self, what: str, *packages: str) -> list[Path]:
         """Fetch packages and all that they depend on; returns the archives, which the caller may remove.
 
-        ``what`` they are is for the error, such as "Open vSwitch". ``into``: fetch into this directory, and without
-        dependencies. TestbedError, with apt's own message, if the release does not have them, or the download failed.
+        ``what`` they are is for the error, such as "Open vSwitch". TestbedError, with apt's own message, if the release
+        does not have them, or the download failed.
         """
-        how = ["install", "--download-only", "--yes", "--no-install-recommends"] if into is None else ["download"]
-        where = [] if into is None else ["env", "-C", str(into)]
+        how = ["install", "--download-only", "--yes", "--no-install-recommends"]
         try:
-            run([*where, "apt-get", "--quiet=2", *self._options, *how, *packages], deadline_s=_DOWNLOAD_DEADLINE_S)
+            run(["apt-get", "--quiet=2", *self._options, *how, *packages], deadline_s=_DOWNLOAD_DEADLINE_S)
         except TestbedError as error:
             raise TestbedError(
                 f"the packages of {what} of Debian {self._release!r} cannot be downloaded: {_words(error)}",
                 evidence=error.evidence,
             ) from error
-        return sorted((into or self._archives).glob("*.deb"))
+        return sorted(self._archives.glob("*.deb"))
 
 
 def unpack_root(packages: Iterable[Path], root: Path) -> dict[str, str]:

@@ -28,7 +28,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +70,21 @@ def kernel_option(name: str, proc: Path = Path("/proc"), boot: Path = Path("/boo
     except OSError:
         return None
     return f"\nCONFIG_{name}=".encode() in raw
+
+
+@contextmanager
+def still_there(pid: int, program: str) -> Iterator[None]:
+    """Around a look at what the kernel says of a process: TestbedError where it has ended."""
+    try:
+        yield
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise TestbedError(f"{program} (pid {pid}) is gone") from error
+
+
+def process_cpu_ns(pid: int) -> int:
+    """CPU time of all threads of a process, in steps of a clock tick. OSError if it is gone."""
+    fields = read_stat(Path(f"/proc/{pid}"))
+    return (int(fields[_UTIME]) + int(fields[_STIME])) * _TICK_NS
 
 
 def off_cpu_ns(task: Path) -> int | None:

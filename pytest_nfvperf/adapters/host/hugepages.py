@@ -82,6 +82,15 @@ class Hugepages:
         pool = self._pool_for(mib)
         return 0 if pool is None else pool.pages(mib) * pool.page_mib
 
+    def lacks(self, program: str, mib: int) -> str | None:
+        """Why a program of DPDK that needs this much has no room, and what to do; None if it has."""
+        if self.taken_by(mib):
+            return None
+        return (
+            f"{self.free_mib} MiB of free hugepages{self.in_pages}, {program} needs {mib} and the generator as much: "
+            f"{self.advice(*ENOUGH_MIB)}"
+        )
+
     def pages_for(self, mib: int) -> int:
         """Pages that such a process takes; 0: no room."""
         pool = self._pool_for(mib)

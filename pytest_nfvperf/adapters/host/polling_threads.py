@@ -11,10 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns, throttled_ns
+from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns, still_there, throttled_ns
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
-from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.ports.datapath import Collector, SamplerReading
 
@@ -63,10 +62,8 @@ class PollingThreads(Collector):
                     counters[f"pmd-sched.c{cpu:02d}.{name}"] = value
                     counters[f"pmd-sched.{name}"] += value
                 cpus.add(cpu)
-        try:
+        with still_there(self._main, self._program):
             shares_cpus = bool(os.sched_getaffinity(self._main) & cpus)
-        except ProcessLookupError as error:
-            raise TestbedError(f"{self._program} (pid {self._main}) is gone") from error
         if (throttled := throttled_ns(self._main)) is not None:
             counters["pmd-sched.throttled_ns"] = throttled
         main = _scheduling(self._tasks / str(self._main)) if shares_cpus else {}
@@ -89,10 +86,8 @@ class PollingThreads(Collector):
         return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in self._pmd_tasks())
 
     def _pmd_tasks(self) -> list[tuple[int, Path]]:
-        try:
+        with still_there(self._main, self._program):
             tasks = list(self._tasks.iterdir())
-        except FileNotFoundError as error:
-            raise TestbedError(f"{self._program} (pid {self._main}) is gone") from error
         pmds = []
         for task in tasks:
             with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile

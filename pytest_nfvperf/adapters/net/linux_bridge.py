@@ -277,12 +277,9 @@ class BridgeDatapath(Datapath):
         for built in self._live_topologies():
             built.check()
 
-    def remove_topologies(self) -> None:
+    def close(self) -> None:
         for built in reversed(self._live_topologies()):
             built.close()
-
-    def close(self) -> None:
-        self.remove_topologies()
 
     def _live_topologies(self) -> list[BuiltBridgeTopology]:
         self._built = [built for built in self._built if not built.closed]

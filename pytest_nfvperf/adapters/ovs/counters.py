@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import struct
 import time
@@ -13,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.cpu_account import process_cpu_ns, still_there
 from pytest_nfvperf.adapters.net.cabling import interface_of
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.interface_counters import read_interfaces, read_softnet
@@ -23,7 +23,6 @@ from pytest_nfvperf.adapters.ovs.offload import FlowCounter
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlowConnection, OpenFlowRefusedError, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
-from pytest_nfvperf.adapters.process.journal import read_stat
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -410,14 +409,8 @@ class OvsCollector(Collector):
     def _process(self) -> dict[str, int]:
         """Counters of vswitchd as a whole."""
         counters = self._pmds() | self._coverage()
-        pid = self._instance.pid
-        try:
-            fields = read_stat(Path(f"/proc/{pid}"))
-        except OSError as error:
-            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
-        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
-        counters["vswitchd.cpu_ns"] = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        return counters
+        with still_there(self._instance.pid, "ovs-vswitchd"):
+            return counters | {"vswitchd.cpu_ns": process_cpu_ns(self._instance.pid)}
 
     def forwarding_ns(self) -> int | None:
         """Work of the forwarding threads, in ns of virtual time; None if the kernel forwards.
@@ -431,11 +424,8 @@ class OvsCollector(Collector):
         if options.datapath_type != "netdev":
             return None
         if not options.dpdk:
-            pid = self._instance.pid
-            try:
-                return read_schedstat(Path(f"/proc/{pid}")).ran_ns
-            except OSError as error:
-                raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+            with still_there(self._instance.pid, "ovs-vswitchd"):
+                return read_schedstat(Path(f"/proc/{self._instance.pid}")).ran_ns
         cycles = self._pmds().get("pmd.cycles_busy")
         if cycles is None:
             raise UnavailableError(

@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.net.netlink import has_family
 from pytest_nfvperf.adapters.process import private_mounts
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import completed, describe_exit, run
 from pytest_nfvperf.adapters.process.programs import find, install_hint
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
-from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, OVS, OVS_DEFAULT
-from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_for_dut
-from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
+from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, INSTALLED, OVS, OVS_DEFAULT
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, OvsSpec, Testbed, ovs_for_dut
+from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
 _VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
 
 MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
-DATAPATHS = ("dpdk", "netdev", "system")
 _KERNEL_FAMILY = "ovs_datapath"
 """The netlink family by which vswitchd speaks to the kernel module (lib/dpif-netlink.c)."""
 
 OVS_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
-MISSING_LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
+_MISSING_LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
 _LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
 _SONAME = re.compile(r"lib.+\.so\.\d+")
 _BUILT_PREFIX = "/nfvperf-ovs"
 """Compiled into the programs, but unused: a private instance gets its directories as arguments."""
 _BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 180.0, 300.0, 1800.0
+_ASK_DEADLINE_S = 20.0
 _LOADERS = ("lib*/ld-linux*", "lib/*/ld-linux*", "usr/lib*/ld-linux*", "usr/lib/*/ld-linux*")
 
 
@@ -54,12 +55,10 @@ class OvsBinaries:
     """An installation of OVS. Paths are this machine's.
 
     Attributes:
-        prefix: of the installation, or its root; None for the distribution's package.
         dpdk_version: None if vswitchd was built without DPDK.
         root: the root directory in which the programs run; None if they run without one.
     """
 
-    prefix: str | None
     vswitchd: Path
     ovsdb_server: Path
     ovsdb_tool: Path
@@ -91,27 +90,29 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
         ConfigError: there is no OVS under the prefix, or it lacks a library.
         TestbedError: no OVS is installed; names the package to install.
     """
-    root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
-    packaged = prefix is None or root is not None
-    above = root or Path("/")
-    bases = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
-    find_file = partial(_find, prefix, root, bases)
+    root = root_of(prefix)
+    remedy = (
+        "unpack openvswitch-switch-dpdk with all that it depends on there, or run `nfvperf ovs add`" if root else ""
+    )
+    find_named = partial(find_file, "Open vSwitch", "ovs-vswitchd", prefix, remedy=remedy)
     names = ["sbin/ovs-vswitchd", "bin/ovs-vswitchd"]
-    if packaged:
+    if prefix is None or root is not None:
         with_dpdk = ["lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"]
         without = ["lib/openvswitch-switch/ovs-vswitchd", "lib/openvswitch-common/ovs-vswitchd"]
         names = [*with_dpdk, *without, *names] if dpdk else [*without, *with_dpdk, *names]
-    vswitchd = find_file("ovs-vswitchd", names)
-    version, dpdk_version = _versions(vswitchd, root)
+    vswitchd = find_named(names)
+    said, version = ask_version(
+        vswitchd, [*_command(root, vswitchd, ()), "--version"], "Open vSwitch", OVS_VERSION, root
+    )
+    of_dpdk = _DPDK_VERSION.search(said)
     return OvsBinaries(
-        prefix=prefix,
         vswitchd=vswitchd,
-        ovsdb_server=find_file("ovsdb-server", ["sbin/ovsdb-server", "bin/ovsdb-server"]),
-        ovsdb_tool=find_file("ovsdb-tool", ["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
-        ofctl=find_file("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
-        schema=find_file("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
+        ovsdb_server=find_named(["sbin/ovsdb-server", "bin/ovsdb-server"]),
+        ovsdb_tool=find_named(["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
+        ofctl=find_named(["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
+        schema=find_named(["share/openvswitch/vswitch.ovsschema"]),
         version=version,
-        dpdk_version=dpdk_version,
+        dpdk_version=of_dpdk[1] if of_dpdk else None,
         root=root,
     )
 
@@ -157,47 +158,65 @@ def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple
     return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
 
 
-def _find(prefix: str | None, root: Path | None, bases: Sequence[Path], what: str, names: Sequence[str]) -> Path:
+def root_of(prefix: str | None) -> Path | None:
+    """The root directory that a prefix is; None for a prefix of an installation, and for the distribution's package."""
+    return Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
+
+
+def find_file(of: str, program: str, prefix: str | None, names: Sequence[str], remedy: str = "") -> Path:
+    """A file of an installation, by its possible paths below a prefix, or /usr and /usr/local.
+
+    Args:
+        of: what is installed.
+        program: that a package is named for.
+        prefix: as of ``locate``.
+        names: the paths; the last has the name that messages give it.
+        remedy: what to do about a prefix without it.
+
+    Raises:
+        ConfigError: the prefix or root lacks it.
+        TestbedError: it is not installed; names the package to install.
+    """
+    root = root_of(prefix)
+    above = root or Path("/")
+    packaged = prefix is None or root is not None
+    bases = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
     candidates = [base / name for name in names for base in bases]
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    looked = ", ".join(map(str, candidates))
+    looked = f"no {candidates[-1].name}, looked for {', '.join(map(str, candidates))}"
     if prefix is None:
         raise TestbedError(
-            f"Open vSwitch is not installed: no {what}, looked for {looked}; "
-            f"{install_hint('ovs-vswitchd')}, or name a prefix by dut.ovs.prefix or --nfv-ovs"
+            f"{of} is not installed: {looked}; {install_hint(program)}, or name a prefix by dut.ovs.prefix or --nfv-ovs"
         )
-    remedy = (
-        "unpack openvswitch-switch-dpdk with all that it depends on there, or run `nfvperf ovs add`"
-        if root is not None
-        else "give the --prefix that OVS was configured with, or a root with a whole system's files"
-    )
-    raise ConfigError(
-        f"{prefix!r} holds no Open vSwitch: no {what}, looked for {looked}; {remedy}", key="dut.ovs.prefix"
-    )
+    advice = remedy or f"give the --prefix that {of} was configured with, or a root with a whole system's files"
+    raise ConfigError(f"{prefix!r} holds no {of}: {looked}; {advice}", key="dut.ovs.prefix")
 
 
-def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
+def ask_version(
+    program: Path, argv: Sequence[str], what: str, pattern: re.Pattern[str], root: Path | None
+) -> tuple[str, str]:
+    """What a program says of itself, and its version of ``what``: the first group of a pattern.
+
+    ``argv``: asks it. ``root``: the root directory in which it runs, if in one.
+
+    Raises:
+        ConfigError: it lacks a library.
+        TestbedError: it does not start or end, or says no such version.
+    """
     try:
-        text = run([*_command(root, vswitchd, ()), "--version"])
-    except TestbedError as error:
-        stderr = error.evidence.get("stderr", "").strip()
-        library = MISSING_LIBRARY.search(stderr)
-        if library is None:
-            raise TestbedError(
-                f"{vswitchd} does not start: {stderr or error.message}", evidence=error.evidence
-            ) from error
-        raise ConfigError(
-            f"{vswitchd} does not start: the library {library[1]} is missing"
-            + (f" in {root}; unpack its package there" if root is not None else "; install its package"),
-            key="dut.ovs.prefix",
-        ) from error
-    version = OVS_VERSION.search(text)
-    if version is None:
-        raise TestbedError(f"{vswitchd} --version does not say an Open vSwitch version", evidence={"stdout": text})
-    dpdk = _DPDK_VERSION.search(text)
-    return version.group(1), dpdk.group(1) if dpdk else None
+        done = completed(argv, _ASK_DEADLINE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TestbedError(f"{program} does not start: {error}") from error
+    said = done.stdout + done.stderr
+    if library := _MISSING_LIBRARY.search(said):
+        where = f" in {root}; unpack its package there" if root is not None else "; install its package"
+        raise ConfigError(f"{program} does not start: the library {library[1]} is missing{where}", key="dut.ovs.prefix")
+    if (version := pattern.search(said)) is None:
+        why = said.strip() or describe_exit(done.returncode)
+        raise TestbedError(f"{program} does not say a version of {what}: {why}", evidence={"stderr": done.stderr})
+    return said, version[1]
 
 
 def lacks(testbed: Testbed, dut: Dut) -> str | None:
@@ -253,11 +272,8 @@ def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
     if binaries.dpdk_version is None:
         return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
     pages = read_hugepages()
-    if not pages.taken_by(MIN_MEMORY_MIB):
-        return 0, (
-            f"{pages.free_mib} MiB of free hugepages{pages.in_pages}, OVS needs {MIN_MEMORY_MIB} and the generator as "
-            f"much: {pages.advice(*ENOUGH_MIB)}"
-        )
+    if lacking := pages.lacks("OVS", MIN_MEMORY_MIB):
+        return 0, lacking
     ample = pages.rooms(MEMORY_MIB, MIN_MEMORY_MIB)
     return pages.taken_by(MEMORY_MIB if ample else MIN_MEMORY_MIB), ""
 
@@ -275,9 +291,17 @@ class OvsVersions(DatapathVersions):
     sources = ("boot.sh", "vswitchd/ovs-vswitchd.c")
     tools = ("autoreconf", "automake", "libtoolize", "cc", "make", "pkg-config")
 
-    def look_at(self, prefix: str | None) -> Installation:
+    def look_at(self, prefix: str | None) -> DatapathInfo:
         found = locate(prefix)
-        return Installation(found.version, found.dpdk_version, _files_of(found))
+        return DatapathInfo(OVS, found.version, found.dpdk_version, "", str(found.vswitchd))
+
+    def files(self, prefix: str) -> Sequence[Path]:
+        """All of a root; of a prefix, which may be /usr, only those of OVS."""
+        of = locate(prefix)
+        if of.root is not None:
+            return files_below(of.root)
+        programs = [of.vswitchd, of.ovsdb_server, of.ovsdb_tool, of.ofctl, of.schema]
+        return [*programs, *(path for name in _LIBRARIES for path in Path(prefix).glob(f"lib*/{name}*.so*"))]
 
     def complete_root(self, root: Path) -> None:
         # Debian 11's libraries of Open vSwitch get the names that programs ask for only when they are installed.
@@ -301,12 +325,3 @@ class OvsVersions(DatapathVersions):
         run("make", [*make, "--silent", "-j", str(len(os.sched_getaffinity(0)))], _MAKE_DEADLINE_S)
         run("make install", [*make, "install", f"DESTDIR={prefix.parent}"], _MAKE_DEADLINE_S)
         (prefix.parent / _BUILT_PREFIX.lstrip("/")).rename(prefix)
-
-
-def _files_of(binaries: OvsBinaries) -> list[Path]:
-    """All of a root; of a prefix, which may be /usr, only those of OVS."""
-    if binaries.root is not None:
-        return files_below(binaries.root)
-    programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
-    prefix = Path(binaries.prefix or "/usr")
-    return [*programs, *(path for name in _LIBRARIES for path in prefix.glob(f"lib*/{name}*.so*"))]

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
-from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, lacks, locate
+from pytest_nfvperf.adapters.ovs.installation import MEMORY_MIB, lacks, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, UplinkEnd, Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import NodeOvs, OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
@@ -27,7 +27,7 @@ from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare, share_of_nodes
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, node_testbed, underlay_end
-from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, Tuning
 from pytest_nfvperf.model.testbed.testbed import (
     TESTBED_DUT,
     DatapathInfo,

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode, BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import KernelCollector, OvsCollector
-from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
+from pytest_nfvperf.adapters.ovs.installation import MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, Uplinks
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, RunningOvs, Vswitchd
@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
-from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, Tuning
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Datapath, Sampler

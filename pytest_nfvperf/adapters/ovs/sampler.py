@@ -8,14 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.cpu_account import still_there
 from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
-from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.ports.datapath import SamplerReading
-
-_PMD_COMM = re.compile(r"^pmd-c(\d+)")
-_SWITCHES = {"nonvoluntary_ctxt_switches:": "involuntary_switches", "voluntary_ctxt_switches:": "voluntary_switches"}
 
 _SAMPLED = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped", ".openflow_packets")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
@@ -45,18 +42,13 @@ class OvsSampler:
         self._rxqs_of: tuple[str, tuple[str, ...]] | None = None
         self._has_rxqs = True
 
-    @property
-    def pid(self) -> int:
-        return self._instance.pid
-
     def read(self) -> SamplerReading:
         counted = self._collector.sample()
         counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
-        try:
-            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
-        except OSError as error:
-            raise TestbedError(f"process {self.pid} is gone: its memory cannot be read") from error
+        pid = self._instance.pid
+        with still_there(pid, "ovs-vswitchd"):
+            pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         resident_bytes = int(pages) * os.sysconf("SC_PAGE_SIZE")
         return SamplerReading(counters, {"vswitchd.rss": resident_bytes, **self._rxqs()})
 

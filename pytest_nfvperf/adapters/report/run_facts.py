@@ -10,9 +10,9 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, worker_of
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import RunData
+from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS
 from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
 
-_OF_OVS = ("dpdk", "netdev", "system")
 SIMULATED = "Simulated: DUT and generator are a model, and no packet was sent. No figure is of a real datapath."
 
 
@@ -76,7 +76,7 @@ def versions_text(info: DatapathInfo) -> str:
     """Such as "OVS 3.1.0 with DPDK 22.11.4"."""
     if info.kind == TESTPMD:
         return f"testpmd of DPDK {info.version}"
-    of_ovs = all(kind in _OF_OVS for kind in info.kind.split("+"))  # nodes may have several
+    of_ovs = all(kind in DATAPATHS for kind in info.kind.split("+"))  # nodes may have several
     text = f"OVS {info.version}" if of_ovs else info.version
     return text + (f" with DPDK {info.dpdk_version}" if info.dpdk_version else "")
 

@@ -14,7 +14,6 @@ guide.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,14 +23,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
-from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.cpu_account import process_cpu_ns, still_there
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import facts_of_program
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
-from pytest_nfvperf.adapters.process.journal import Journal, read_stat
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
 from pytest_nfvperf.adapters.testpmd.console import (
     ANSWER_DEADLINE_S,
@@ -44,10 +44,11 @@ from pytest_nfvperf.adapters.testpmd.console import (
     parse_forward_stats,
     port_summary,
     received_sources,
+    version_in,
 )
 from pytest_nfvperf.adapters.testpmd.installation import locate
 from pytest_nfvperf.model.display import cpu_list, listed
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, why_refused
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, topology_cables
@@ -55,7 +56,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathI
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import ComeBack
-from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler, SamplerReading
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, SamplerReading
 from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 _NICE = -20
@@ -74,50 +75,32 @@ def lacks_testpmd(testbed: Testbed, dut: Dut) -> str | None:
         return "userspace TSO is a setting of OVS's userspace datapath, and testpmd has none: leave it out"
     if others := sorted({name for name, _ in dut.tuning.over(testbed.ovs.tuning).given()} - _SETTINGS):
         return f"{listed(others)}: of Open vSwitch; of a tuning testpmd takes {listed(sorted(_SETTINGS))}"
-    try:
-        locate(ovs_for_dut(testbed.ovs, dut).prefix)
-    except NfvperfError as error:
-        return str(error)
-    pages = read_hugepages()
-    if not pages.taken_by(_MEMORY_MIB):
-        return (
-            f"{pages.free_mib} MiB of free hugepages{pages.in_pages}, testpmd needs {_MEMORY_MIB} and the generator as "
-            f"much: {pages.advice(*ENOUGH_MIB)}"
-        )
-    return None
+    absent = why_refused(lambda: locate(ovs_for_dut(testbed.ovs, dut).prefix))
+    return absent or read_hugepages().lacks(TESTPMD, _MEMORY_MIB)
 
 
 # What testpmd can build: its ports in pairs.
 
 
-def lacks_for(topology: Topology) -> str | None:
-    """What testpmd lacks to build a topology, and what can; None if it can."""
-    problem = _impossible_part(topology) or _impossible_pairs(topology)
-    if problem is None or topology.name == CABLING:  # whose frames go nowhere
-        return None
-    return f"topology {topology.name!r} cannot be built of testpmd, which joins ports in pairs: {problem}; take OVS"
-
-
 def joined_ports(topology: Topology) -> list[tuple[str, str]]:
     """The pairs of ports that flows join, or the two ports of a bridge that learns, in the topology's order.
 
-    ConfigError if testpmd cannot build it. Where frames go nowhere there are no pairs.
+    ConfigError, with what can, if testpmd cannot build it. Where frames go nowhere there are no pairs.
     """
-    lacking = lacks_for(topology)
-    if lacking is not None:
-        raise ConfigError(lacking)
-    joined = {} if topology.name == CABLING else _joined(topology)
-    names = [port.name for port in topology.ports]
-    return [(one, joined[one]) for one in names if one in joined and names.index(one) < names.index(joined[one])]
-
-
-def _joined(topology: Topology) -> dict[str, str]:
-    """With whom each port is joined; if with several, with the first."""
+    if topology.name == CABLING:
+        return []
     joined: dict[str, str] = {}
-    for one, other in _crossings(topology):
-        joined.setdefault(one, other)
-        joined.setdefault(other, one)
-    return joined
+    problems = list(_impossible_parts(topology))
+    for crossed in _crossings(topology):
+        for one, other in (crossed, crossed[::-1]):
+            if joined.setdefault(one, other) != other:
+                problems.append(f"of {one!r}, {other!r} and {joined[one]!r} it can join two")
+    names = [port.name for port in topology.ports]
+    problems += [f"port {name!r} is joined to none" for name in names if name not in joined]
+    if problems:
+        what = f"topology {topology.name!r} cannot be built of testpmd, which joins ports in pairs"
+        raise ConfigError(f"{what}: {problems[0]}; take OVS")
+    return [(one, joined[one]) for one in names if names.index(one) < names.index(joined[one])]
 
 
 def _crossings(topology: Topology) -> Iterator[tuple[str, str]]:
@@ -127,27 +110,16 @@ def _crossings(topology: Topology) -> Iterator[tuple[str, str]]:
         yield from crossed or ((first, other) for other in others)
 
 
-def _impossible_pairs(topology: Topology) -> str | None:
-    joined = _joined(topology)
-    for one, other in _crossings(topology):
-        if joined[one] != other or joined[other] != one:
-            return f"of {one!r}, {other!r} and {joined[one]!r} it can join two"
-    alone = next((port.name for port in topology.ports if port.name not in joined), None)
-    return None if alone is None else f"port {alone!r} is joined to none"
-
-
-def _impossible_part(topology: Topology) -> str | None:
-    parts = (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules)
-    if parts:
-        return f"it has {parts[0]!r}"
+def _impossible_parts(topology: Topology) -> Iterator[str]:
+    for part in (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules):
+        yield f"it has {part!r}"
     for port in topology.ports:
         if port.role is PortRole.MONITOR:
-            return f"port {port.name!r} is a monitor"
+            yield f"port {port.name!r} is a monitor"
         if port.kind not in {PortKind.TESTBED, PortKind.VHOST_USER}:
-            return f"port {port.name!r} is {port.kind}"
+            yield f"port {port.name!r} is {port.kind}"
         if port.vlan is not None:
-            return f"port {port.name!r} has VLANs"
-    return None
+            yield f"port {port.name!r} has VLANs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,13 +267,11 @@ class TestpmdDatapath(Datapath):
 
     def collectors(self) -> tuple[Collector, ...]:
         """The sources "testpmd", and "pmd-sched" of the newest topology's process."""
-        return (TestpmdCollector(self._live_topologies), *self._threads())
+        return self.samplers()
 
-    def samplers(self) -> tuple[Sampler, ...]:
-        return (TestpmdSampler(self._live_topologies), *self._threads())
-
-    def _threads(self) -> list[PollingThreads]:
-        return [PollingThreads(built.process.pid, PROGRAM) for built in self._live_topologies()[-1:]]
+    def samplers(self) -> tuple[TestpmdCounters | PollingThreads, ...]:
+        threads = [PollingThreads(built.process.pid, PROGRAM) for built in self._live_topologies()[-1:]]
+        return (TestpmdCounters(self._live_topologies), *threads)
 
     def check_alive(self) -> None:
         for built in self._live_topologies():
@@ -425,7 +395,7 @@ class BuiltTestpmd(BuiltTopology):
         """Of all its ports and threads, named as the drop ledger and the costs of a trial know them."""
         text = self.ask("show fwd stats all")
         counters: dict[str, int] = {}
-        for number, counts in parse_forward_stats(text, "of the DUT").items():
+        for number, counts in parse_forward_stats(text, version_in(self.process.log)).items():
             totals = {"rx_packets": counts.received, "tx_packets": counts.sent}
             dropped = dict.fromkeys(("rx_dropped", "rx_missed"), counts.rx_dropped)
             dropped |= dict.fromkeys(("tx_dropped", "tx_full"), counts.tx_dropped)
@@ -434,12 +404,8 @@ class BuiltTestpmd(BuiltTopology):
             total = time.monotonic_ns() * cycles.tsc_mhz // 1000 * self._threads  # they poll all the time
             counters |= {"pmd.packets_received": cycles.frames, "pmd.cycles_busy": cycles.busy}
             counters["pmd.cycles_idle"] = total - cycles.busy
-        try:
-            fields = read_stat(Path(f"/proc/{self.process.pid}"))
-        except OSError as error:
-            raise TestbedError(f"{self.process.name} (pid {self.process.pid}) is gone") from error
-        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
-        return counters | {"testpmd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
+        with still_there(self.process.pid, self.process.name):
+            return counters | {"testpmd.cpu_ns": process_cpu_ns(self.process.pid)}
 
     def close(self) -> None:
         if not self.closed:
@@ -448,8 +414,8 @@ class BuiltTestpmd(BuiltTopology):
             shutil.rmtree(self._directory, ignore_errors=True)  # sockets, which the far ends made
 
 
-class TestpmdCollector(Collector):
-    """Counters of testpmd. Source "testpmd".
+class TestpmdCounters(Collector):
+    """Counters of testpmd, and a sampler of them. Source "testpmd".
 
     ============================  ==========================================================================
     ``<port>.rx_packets``, tx     frames of each port
@@ -458,11 +424,12 @@ class TestpmdCollector(Collector):
     ``pmd.packets_received``      by all forwarding threads
     ``pmd.cycles_busy``, _idle    TSC cycles on frames and on empty polls
     ``testpmd.cpu_ns``            CPU time of all its threads, in steps of a clock tick
+    ``drops``                     of a sample: frames that testpmd could not send or take
     ============================  ==========================================================================
     """
 
     __test__ = False
-    source = TESTPMD
+    name = source = TESTPMD
     drop_reasons: Mapping[str, str] = MappingProxyType(
         {
             "rx_missed": "the NIC's receive ring was full: testpmd did not drain it in time",
@@ -473,25 +440,17 @@ class TestpmdCollector(Collector):
     def __init__(self, topologies: Callable[[], Sequence[BuiltTestpmd]]) -> None:
         self._topologies = topologies
 
+    def _now(self) -> dict[str, int]:
+        return {name: value for built in self._topologies() for name, value in built.counters().items()}
+
     def snapshot(self) -> CounterSnapshot:
-        counters = {name: value for built in self._topologies() for name, value in built.counters().items()}
-        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(self._now().items())))
 
     def forwarding_ns(self) -> int | None:
         """Work of the forwarding threads, in ns of virtual time, in which a cycle of the TSC is 1 ns."""
-        return self.snapshot().as_dict().get("pmd.cycles_busy")
-
-
-class TestpmdSampler(Sampler):
-    """Samples the counters once a second while a trial runs. ``drops``: frames that testpmd could not send or take."""
-
-    __test__ = False
-    name = TESTPMD
-
-    def __init__(self, topologies: Callable[[], Sequence[BuiltTestpmd]]) -> None:
-        self._topologies = topologies
+        return self._now().get("pmd.cycles_busy")
 
     def read(self) -> SamplerReading:
-        counters = {name: value for built in self._topologies() for name, value in built.counters().items()}
+        counters = self._now()
         dropped = sum(value for name, value in counters.items() if name.endswith("_dropped"))
         return SamplerReading({**counters, "drops": dropped})

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.installation import MISSING_LIBRARY, files_below, is_root
+from pytest_nfvperf.adapters.ovs.installation import ask_version, files_below, find_file, root_of
 from pytest_nfvperf.adapters.process import private_mounts
-from pytest_nfvperf.adapters.process.process import completed, describe_exit
-from pytest_nfvperf.adapters.process.programs import find, install_hint
-from pytest_nfvperf.adapters.testpmd.console import PROGRAM
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import TESTPMD
-from pytest_nfvperf.ports.datapath import DatapathVersions, Installation, RunStep
+from pytest_nfvperf.adapters.process.programs import find
+from pytest_nfvperf.adapters.testpmd.console import PROGRAM, VERSION
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import TESTPMD, DatapathInfo
+from pytest_nfvperf.ports.datapath import DatapathVersions, RunStep
 
-_VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _ASK_VERSION = ("-v", "--proc-type=none")
 """DPDK says its version, and ends at the option that it refuses, before it touches anything. -h ends it too early."""
-_ASK_DEADLINE_S = 20.0
 _DRIVERS = (
     *("bus/pci", "bus/vdev", "bus/auxiliary", "mempool/ring", "common/iavf", "common/idpf", "common/mlx5"),
     *(f"net/{name}" for name in ("virtio", "vhost", "af_packet", "af_xdp", "memif", "null", "ring", "tap", "bonding")),
@@ -44,7 +40,6 @@ class TestpmdBinary:
     """A testpmd of this machine.
 
     Attributes:
-        prefix: of the installation, or its root; None for the distribution's package.
         version: of DPDK.
         libraries: directories of its shared libraries, if they are its own.
         root: the root directory in which it runs; None if it runs without one.
@@ -52,7 +47,6 @@ class TestpmdBinary:
 
     __test__ = False
 
-    prefix: str | None
     program: Path
     version: str
     libraries: tuple[Path, ...] = ()
@@ -78,37 +72,15 @@ def locate(prefix: str | None = None) -> TestpmdBinary:
         ConfigError: there is no testpmd under the prefix, or it lacks a library.
         TestbedError: none is installed; names the package to install.
     """
-    root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
-    if prefix is None:
-        installed = find(PROGRAM)
-        if installed is None:
-            raise TestbedError(f"testpmd is not installed: {install_hint(PROGRAM)}, or name a version of it")
-        program = Path(installed)
-    else:
-        bases = [root / "usr", root / "usr/local"] if root is not None else [Path(prefix)]
-        candidates = [base / directory / PROGRAM for base in bases for directory in ("bin", "app")]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
-            looked = ", ".join(map(str, candidates))
-            raise ConfigError(f"{prefix!r} holds no testpmd: looked for {looked}")
-        program = found
-    own = Path(prefix) if prefix is not None and root is None else None
-    libraries = (
-        tuple(each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")) if own else ()
-    )
-    binary = TestpmdBinary(prefix, program, "", libraries, root)
-    return replace(binary, version=_version(binary.command(), program))
-
-
-def _version(command: Sequence[str], program: Path) -> str:
-    done = completed([*command, *_ASK_VERSION], _ASK_DEADLINE_S)
-    said = done.stdout + done.stderr
-    if version := _VERSION.search(said):
-        return version[1]
-    if library := MISSING_LIBRARY.search(said):
-        raise ConfigError(f"{program} does not start: the library {library[1]} is missing; install its package")
-    why = said.strip() or describe_exit(done.returncode)
-    raise TestbedError(f"{program} does not say a version of DPDK: {why}", evidence={"stderr": done.stderr})
+    root, remedy = root_of(prefix), "give the --prefix or the build directory of a DPDK, or a root with its packages"
+    installed = find(PROGRAM) if prefix is None else None
+    names = [f"bin/{PROGRAM}", f"app/{PROGRAM}"]
+    program = Path(installed) if installed else find_file(TESTPMD, PROGRAM, prefix, names, remedy)
+    own = None if prefix is None or root is not None else Path(prefix)
+    libraries = [each.parent for at in ("lib*", "lib*/*") for each in own.glob(f"{at}/librte_eal.so")] if own else []
+    binary = TestpmdBinary(program, "", tuple(libraries), root)
+    _, version = ask_version(program, [*binary.command(), *_ASK_VERSION], "DPDK", VERSION, root)
+    return replace(binary, version=version)
 
 
 class TestpmdVersions(DatapathVersions):
@@ -122,12 +94,15 @@ class TestpmdVersions(DatapathVersions):
     sources = ("app/test-pmd/testpmd.c", "meson_options.txt")
     tools = ("meson", "ninja", "cc", "pkg-config")
 
-    def look_at(self, prefix: str | None) -> Installation:
+    def look_at(self, prefix: str | None) -> DatapathInfo:
         found = locate(prefix)
-        parts = ("librte_*.so*", "dpdk/pmds-*/librte_*.so*")
-        shared = [path for directory in found.libraries for part in parts for path in directory.glob(part)]
-        files = [found.program, *shared] if found.root is None else files_below(found.root)
-        return Installation(found.version, found.version, files)
+        return DatapathInfo(TESTPMD, found.version, found.version, "", str(found.program))
+
+    def files(self, prefix: str) -> Sequence[Path]:
+        found, parts = locate(prefix), ("librte_*.so*", "dpdk/pmds-*/librte_*.so*")
+        if found.root is not None:
+            return files_below(found.root)
+        return [found.program, *(path for at in found.libraries for part in parts for path in at.glob(part))]
 
     def options(self, *, dpdk: bool) -> Sequence[str]:
         if not dpdk:

@@ -18,7 +18,6 @@ import platform
 import shutil
 import struct
 import subprocess
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.host.apt import PrivateApt, debian_archive
 from pytest_nfvperf.adapters.process.process import describe_exit, run
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -150,33 +148,6 @@ def prepare_kernel(cache: Path | None = None) -> Kernel:
             if not kernel.directory.is_dir():  # the previous holder of the lock may have made it
                 _make(kernel, cache, partial(_fetch, [package, _BUSYBOX]))
     return kernel
-
-
-def kernel_of(release: str, cache: Path | None = None) -> Kernel:
-    """Return the kernel of a release of Debian ("trixie", whose kernel has VDUSE), from the cache or downloaded.
-
-    Errors as of ``prepare_kernel``; ConfigError, too, if apt knows no archive of Debian or no such release.
-    """
-    need("apt-get", "dpkg-deb", "depmod")
-    cache = cache or default_cache_dir() / "kernel"
-    link = cache / release
-    if not link.is_dir():
-        with _locked(cache), tempfile.TemporaryDirectory() as scratch:
-            if not link.is_dir():
-                link.unlink(missing_ok=True)
-                link.symlink_to(_fetch_of(release, cache, Path(scratch)))
-    return Kernel(link.resolve(), link.resolve().name)
-
-
-def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
-    apt = PrivateApt(release, debian_archive(), scratch)
-    package = _kernel_package(apt.depends(_METAPACKAGE))
-    name = package.removeprefix("linux-image-")
-    kernel = Kernel(cache / name, name)
-    if not kernel.directory.is_dir():
-        downloaded = apt.download("the guest's kernel", package, _BUSYBOX, into=scratch)
-        _make(kernel, cache, partial(_unpack, downloaded))
-    return name
 
 
 def newest_package() -> str:

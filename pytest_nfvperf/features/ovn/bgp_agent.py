@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn, ovs_clients
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, why_refused
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
 VARIABLE = "NFVPERF_OVN_BGP_AGENT"
@@ -74,14 +74,7 @@ ovn_nb_connection = {northbound}
 
 def lacks_agent() -> str | None:
     """What this machine lacks for the agent, and what to do about it; None if it has all."""
-    lacking = lacks_ovn()
-    if lacking is not None:
-        return lacking
-    try:
-        find_agent()
-    except TestbedError as error:
-        return error.message
-    return lacks_devices()
+    return lacks_ovn() or why_refused(find_agent) or lacks_devices()
 
 
 def lacks_devices() -> str | None:

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.routing.daemons import RoutingDaemons
 from pytest_nfvperf.measure.rig import Service
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, why_refused
 
 _PROGRAMS = ("ovn-northd", "ovn-controller")
 _SHARES = (Path("/usr/share/ovn"), Path("/usr/local/share/ovn"))
@@ -87,11 +87,7 @@ def locate_ovn() -> OvnBinaries:
 
 def lacks_ovn() -> str | None:
     """What this machine lacks for a private OVN, and what to do about it; None if it has all."""
-    try:
-        locate_ovn()
-    except TestbedError as error:
-        return error.message
-    return None
+    return why_refused(locate_ovn)
 
 
 def add_switch(switch: LogicalSwitch) -> list[str]:

@@ -27,7 +27,6 @@ BULK_DEADLINE_S = 60.0
 """For operations on up to about 100,000 prefixes."""
 ANSWER_DEADLINE_S = 2.0
 _START_DEADLINE_S = 10.0
-_INTERVAL_S = 0.02
 
 
 class ControlSocket:

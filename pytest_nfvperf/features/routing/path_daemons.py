@@ -21,7 +21,7 @@ from pytest_nfvperf.features.routing.lab_speakers import lab_speaker
 from pytest_nfvperf.features.routing.model import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
 from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpPath, BgpSpeaker
 from pytest_nfvperf.features.routing.route_agent import KnownHops, RouteAgent, StepWatch, UpdateWatch
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, why_refused
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
@@ -64,12 +64,8 @@ class LinkSwitch:
 
 def lacks_daemons() -> str | None:
     """What this machine lacks for FRR and BIRD, and what to do; None if it has both."""
-    try:
-        for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
-            executable(name, directories)
-    except TestbedError as error:
-        return error.message
-    return None
+    lacks_frr = why_refused(partial(executable, "bgpd", frr_speaker.DIRECTORIES))
+    return lacks_frr or why_refused(partial(executable, "bird", bird_speaker.DIRECTORIES))
 
 
 def require_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:

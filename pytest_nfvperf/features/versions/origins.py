@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive, unpack_root
 from pytest_nfvperf.adapters.process.programs import find
-from pytest_nfvperf.backends.foreign_datapaths import OWN_VERSIONS, versions_of
+from pytest_nfvperf.backends.foreign_datapaths import versions_of
 from pytest_nfvperf.cli.command import Command, add_datapath_option, path_like
 from pytest_nfvperf.features.versions.git_build import build, find_revision, git
 from pytest_nfvperf.features.versions.registry import Registry, checksum
@@ -102,7 +102,7 @@ def _version_in(
         place=str(location),
         version=found.version,
         dpdk_version=found.dpdk_version,
-        checksum=checksum(found.files, directory),
+        checksum=checksum(of.files(str(directory)), directory),
         added=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         build=options,
         datapath=of.kind,
@@ -111,12 +111,11 @@ def _version_in(
 
 def known_versions(datapath: str) -> DatapathVersions:
     """How to get versions of a kind of datapath; ConfigError where it has none. Asks plugins for others' kinds."""
-    versioned = versioned_as(datapath)
-    if versioned in OWN_VERSIONS:
-        return OWN_VERSIONS[versioned]
+    if ":" not in datapath:
+        return versions_of(versioned_as(datapath), {})
     from pytest_nfvperf.plugin.session_factory import datapath_makers  # noqa: PLC0415 - only others' need pytest
 
-    return versions_of(versioned, datapath_makers())
+    return versions_of(datapath, datapath_makers())
 
 
 def _unpack_release(of: DatapathVersions, release: str, mirror: str | None, destination: Path) -> tuple[Path, Build]:

@@ -208,12 +208,13 @@ INSTALLED = "installed"
 """As a place of a version: the distribution's package on this machine."""
 
 OVS = "ovs"
-_OVS_DATAPATHS = ("dpdk", "netdev", "system")
+DATAPATHS = ("dpdk", "netdev", "system")
+"""Of Open vSwitch."""
 
 
 def versioned_as(kind: str) -> str:
     """Of what a kind of datapath has versions: OVS for all of Open vSwitch's datapaths, else the kind itself."""
-    return OVS if kind in _OVS_DATAPATHS else kind
+    return OVS if kind in DATAPATHS else kind
 
 
 def versioned_name(versioned: str) -> str:

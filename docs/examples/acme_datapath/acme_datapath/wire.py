@@ -55,13 +55,13 @@ class WireVersions(extend.DatapathVersions):
 
     kind = KIND
 
-    def look_at(self, prefix: str | None) -> extend.Installation:
-        """Its version, and the file that its checksum is of."""
+    def look_at(self, prefix: str | None) -> extend.DatapathInfo:
+        """Its version and its program."""
         program = program_of(prefix)
         if not program.is_file():
             raise nfv.ConfigError(f"{prefix!r} holds no {KIND}: it has no {PROGRAM}")
         version = re.search(r'VERSION = "(.+)"', program.read_text(encoding="utf-8"))
-        return extend.Installation(version[1] if version else "unknown", None, (program,))
+        return extend.DatapathInfo(KIND, version[1] if version else "unknown", None, "", str(program))
 
 
 def program_of(prefix: str | None) -> Path:
