@@ -51,7 +51,7 @@ from pytest_nfvperf.model.display import cpu_list, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, why_refused
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, topology_cables
+from pytest_nfvperf.model.testbed.lab_cables import CABLING, CabledEnd, is_lab, topology_cables
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, TESTPMD, DatapathInfo, Dut, DutPort, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
@@ -200,7 +200,7 @@ class TestpmdDatapath(Datapath):
 
     def info(self) -> DatapathInfo:
         cpus = self._testbed.cpus.pmd
-        ports = "ports are the lab's" if self._testbed.ports else f"{_MEMORY_MIB} MiB of hugepages"
+        ports = "ports are the lab's" if is_lab(self._testbed) else f"{_MEMORY_MIB} MiB of hugepages"
         return DatapathInfo(
             TESTPMD,
             self._binary.version,
