@@ -368,11 +368,12 @@ class BuiltTestpmd(BuiltTopology):
             dropped = dict.fromkeys(("rx_dropped", "rx_missed"), counts.rx_dropped)
             dropped |= dict.fromkeys(("tx_dropped", "tx_full"), counts.tx_dropped)
             counters |= {f"{self._numbers[number]}.{name}": frames for name, frames in (totals | dropped).items()}
-        if (cycles := parse_core_cycles(text)) is not None:
+        if (spent := parse_core_cycles(text)) is not None:
+            busy, frames, tsc_mhz = spent
             threads = len(PollingThreads(self.process.pid, PROGRAM).pollers())
-            total = time.monotonic_ns() * cycles.tsc_mhz // 1000 * threads  # they poll all the time
-            counters |= {"pmd.packets_received": cycles.frames, "pmd.cycles_busy": cycles.busy}
-            counters |= {"pmd.cycles_idle": total - cycles.busy} if threads else {}
+            total = time.monotonic_ns() * tsc_mhz // 1000 * threads  # they poll all the time
+            counters |= {"pmd.packets_received": frames, "pmd.cycles_busy": busy}
+            counters |= {"pmd.cycles_idle": total - busy} if threads else {}
         with still_there(self.process.pid, self.process.name):
             return counters | {"testpmd.cpu_ns": process_cpu_ns(self.process.pid)}
 
