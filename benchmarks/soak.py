@@ -56,7 +56,7 @@ def _compared(made: Bench, directory: Path) -> list[Figure]:
 
 def _cpu_s(live: LiveTopology) -> tuple[float, ...]:
     """CPU time so far of this process, of ovs-vswitchd but for its PMDs, and of the generator but for its polling."""
-    vswitchd = next(one for one in live.deployment.samplers if isinstance(one, OvsSampler)).pid
+    vswitchd = next(one for one in live.deployment.samplers if isinstance(one, OvsSampler))._instance.pid
     generator = live.deployment.generator
     if not isinstance(generator, EmbeddedGenerator):
         raise TestbedError("this benchmark needs the embedded generator")
