@@ -11,7 +11,6 @@ from pytest_nfvperf.adapters.generators.frames import trial_request
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.testpmd.console import (
-    CoreCycles,
     forwarding_options,
     parse_core_cycles,
     parse_forward_stats,
@@ -78,7 +77,7 @@ THREE = compose("three", *ENDS, endpoint("p2", "br0"), BOTH[0])
 
 def test_what_the_console_prints() -> None:
     assert parse_forward_stats(PRINTED, "22.11")[0].tx_dropped == 4
-    assert parse_core_cycles(PRINTED) == CoreCycles(4494447654, 170381184, 2600)
+    assert parse_core_cycles(PRINTED) == (4494447654, 170381184, 2600)
     assert parse_core_cycles("") is None
     assert port_summary(SUMMARY) == [(0, "net_vhost0", False), (1, "0000:00:05.0", True)]
     assert list(received_sources(VERBOSE)) == [(1, "02:4e:46:00:00:01"), (1, "02:4e:46:00:00:0a")]

@@ -189,15 +189,6 @@ def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
     return {number: ForwardStats(*sides["RX"], *sides["TX"]) for number, sides in ports.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class CoreCycles:
-    """Cycles of the TSC that all forwarding threads spent on so many frames (``--record-core-cycles``)."""
-
-    busy: int
-    frames: int
-    tsc_mhz: int
-
-
 def port_summary(text: str) -> list[tuple[int, str, bool]]:
     """Number, name of the device, and whether it has a link, of each port in an answer to ``show port summary all``."""
     rows = (line.split(maxsplit=5) for line in text.splitlines() if line[:1].isdigit())
@@ -214,10 +205,13 @@ def received_sources(text: str) -> Iterator[tuple[int, str]]:
             yield port, source[1].lower()
 
 
-def parse_core_cycles(text: str) -> CoreCycles | None:
-    """Those in an answer to ``show fwd stats all``; None before the first frame, or where none are recorded."""
+def parse_core_cycles(text: str) -> tuple[int, int, int] | None:
+    """TSC cycles that all threads spent on so many frames, and the TSC's MHz, of an answer to ``show fwd stats all``.
+
+    None before the first frame, or where none are recorded (``--record-core-cycles``).
+    """
     found = _CYCLES.search(text)
-    return None if found is None else CoreCycles(*map(int, found.groups()))
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
 
 
 def version_in(log: Path) -> str:

@@ -400,10 +400,10 @@ class BuiltTestpmd(BuiltTopology):
             dropped = dict.fromkeys(("rx_dropped", "rx_missed"), counts.rx_dropped)
             dropped |= dict.fromkeys(("tx_dropped", "tx_full"), counts.tx_dropped)
             counters |= {f"{self._numbers[number]}.{name}": frames for name, frames in (totals | dropped).items()}
-        if (cycles := parse_core_cycles(text)) is not None:
-            total = time.monotonic_ns() * cycles.tsc_mhz // 1000 * self._threads  # they poll all the time
-            counters |= {"pmd.packets_received": cycles.frames, "pmd.cycles_busy": cycles.busy}
-            counters["pmd.cycles_idle"] = total - cycles.busy
+        if (spent := parse_core_cycles(text)) is not None:
+            busy, frames, tsc_mhz = spent
+            total = time.monotonic_ns() * tsc_mhz // 1000 * self._threads  # they poll all the time
+            counters |= {"pmd.packets_received": frames, "pmd.cycles_busy": busy, "pmd.cycles_idle": total - busy}
         with still_there(self.process.pid, self.process.name):
             return counters | {"testpmd.cpu_ns": process_cpu_ns(self.process.pid)}
 
