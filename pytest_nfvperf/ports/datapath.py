@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
-from pytest_nfvperf.model.errors import ConfigError, UnavailableError
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -288,7 +288,7 @@ class DatapathVersions(ABC):
 
     def options(self, *, dpdk: bool) -> Sequence[str]:
         """The options of a build's ``configure``; ConfigError where it cannot be built so."""
-        raise ConfigError(f"{self.name} cannot be built from a git tree")
+        return ()
 
     def configure(self, run: RunStep, tree: Path, directory: Path, options: Sequence[str]) -> None:
         """Prepare a build of ``tree`` in an empty ``directory``, once for all revisions."""

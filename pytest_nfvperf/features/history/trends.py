@@ -34,7 +34,7 @@ COLUMNS: Mapping[str, Callable[[SeriesPoint], str | float | None]] = {
     "low": lambda p: p.figure.low,
     "high": lambda p: p.figure.high,
     "bound": lambda p: p.figure.bound or NO_BOUND,
-    "why": lambda p: p.figure.bound_reason,
+    "why": lambda p: p.figure.figure().detail,
 }
 _NAME = "nfvperf"  # of Otava's group of tests, and of the index in OpenSearch
 

@@ -55,7 +55,7 @@ _UNWINDING = ("--call-graph", "dwarf,65528", "-m", "32M")
 samples reached the root while OVS's exact-match cache served, and five in six without that cache. The buffer holds what
 a second takes."""
 _START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 30.0, 20.0, 60.0
-_FOLDER = "profiles"
+_FOLDER, _SVG = "profiles", "image/svg+xml"
 _TRIAL_S, _EMPTYING_S = 3.0, 0.02
 _TAKES_S = 3 * _TRIAL_S
 """With perf's start and the reading of what it recorded."""
@@ -284,9 +284,8 @@ class Profiles:
         title = f"CPU profile of {shown}"
         self._taken[name] = profile
         self._recorder.emit(AttachmentData(title, text=profile.summary()))
-        self._picture(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown))
-        self._write(f"{name}.folded", profile.text())
-        self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{_FOLDER}/{name}.folded"))
+        self._attach(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown), _SVG)
+        self._attach(f"folded stacks of {shown}", f"{name}.folded", profile.text())
 
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
         """Compare each subject's profile with the baseline's; skips subjects without one.
@@ -301,13 +300,10 @@ class Profiles:
                 (first, old), (second, new) = before, after
                 self._recorder.emit(AttachmentData(f"what changed, {title}", text=new.changes_text(old)))
                 picture = differential_flame_graph(old, new, title)
-                self._picture(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture)
+                self._attach(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture, _SVG)
 
-    def _picture(self, title: str, file: str, picture: str) -> None:
-        self._write(file, picture)
-        self._recorder.emit(AttachmentData(title, path=f"{_FOLDER}/{file}", media_type="image/svg+xml"))
-
-    def _write(self, file: str, text: str) -> None:
+    def _attach(self, title: str, file: str, text: str, media_type: str = "text/plain") -> None:
         folder = self._run_dir / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text, encoding="utf-8")
+        self._recorder.emit(AttachmentData(title, path=f"{_FOLDER}/{file}", media_type=media_type))
