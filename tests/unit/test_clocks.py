@@ -35,6 +35,7 @@ WALL_CLOCK = {
 FOR_PEOPLE = {
     "plugin/run_state.py": "names of directories",
     "measure/clocks.py": "when a record was written",
+    "session/last_run.py": "how old an earlier run is, by the name of its directory",
     "features/history/command.py": "a run of a clock that was not set is refused",
     "features/versions/origins.py": "when a version was added",
     "adapters/ovs/offload.py": "lines of OVS's log have times of it",

@@ -145,6 +145,9 @@ def _stages(
     if peer_sent is not None:  # the generator sends on the kernel's end of a veth pair
         losses = tuple(_named(f"{tx}.far", ("tx_dropped", "qdisc_drops"), moved))
         yield PathStage(f"{tx} veth", HopKind.KERNEL, peer_sent, losses)
+    if result.spec.come_back == "never":  # they end in the DUT's first port
+        yield next(_received(passes[0].entry, moved))
+        return
     node_of = node_of_bridge(topology)
     for number, crossed in enumerate(passes):
         node = node_of.get(crossed.bridges[0], "")
@@ -162,16 +165,6 @@ def _stages(
     arrived = at_peer[-1].left if at_peer else moved.get(f"{passes[-1].exit}.tx_packets")
     own = _tester_drops(nics[rx], counts, arrived) if rx in nics and not at_peer else ()
     yield PathStage(f"{rx} generator", HopKind.GENERATOR, counts.received, tuple(own))
-
-
-def _stages_of(
-    counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, result: TrialResult
-) -> list[PathStage]:
-    """All stages; to the first port where the DUT keeps the frames."""
-    stages = list(_stages(counts, passes, moved, topology, result))
-    if result.spec.come_back != "never":
-        return stages
-    return stages[: 1 + next(at for at, stage in enumerate(stages) if stage.kind is HopKind.PORT)]
 
 
 def _tester_drops(nic: NicCounts, counts: DirectionCounts, arrived: int | None) -> Iterator[Loss]:
@@ -353,7 +346,7 @@ def trial_ledger(
         return replace(flat, deltas=shown, counted=_errors(moved))
     paths, notes = list[FramePath](), list[str]()
     for count, passes in zip(result.counts, known, strict=True):
-        stages, note = _each_frame_once(_stages_of(count, passes, moved, topology, result), count)
+        stages, note = _each_frame_once(list(_stages(count, passes, moved, topology, result)), count)
         paths.append(frame_path(str(count.direction), count.offered, stages))
         notes += [note] if note else []
     explained: Sequence[FramePath] = paths
