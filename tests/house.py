@@ -21,9 +21,9 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 74_835, 293, 38
-MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 754, 400, 11, 1026, 334
-MOST_OPTIONS, MOST_METRICS = 24, 88
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 76_835, 301, 39
+MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 764, 402, 11, 1049, 333
+MOST_OPTIONS, MOST_METRICS = 25, 88
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
 MOST_C_LINES, MOST_C_FILES = 8_936, 46

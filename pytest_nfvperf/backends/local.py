@@ -364,7 +364,8 @@ class LocalParts(RigParts):
                 counted=self.process.counted,
             )
         if kind == TESTPMD:
-            return TestpmdDatapath(self._testbed, journal, dut, name=f"{TESTPMD}{self._name}", process=self.process)
+            name = f"{TESTPMD}{self._name}"
+            return TestpmdDatapath(self._testbed, journal, dut, name=name, preferred=self.process.preferred)
         maker = self._backend.datapaths.get(kind)
         if maker is not None:
             prefix = ovs_for_dut(self._testbed.ovs, dut).prefix

@@ -81,16 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nfvperf {__version__}")
     parser.set_defaults(mistake_status=1)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    showing = _add(
-        commands, "demo", demo, "see a pass, a fail and an inconclusive test, on a simulated DUT: needs no root"
-    )
-    showing.add_argument(
-        "directory",
-        type=path_like,
-        nargs="?",
-        metavar="DIR",
-        help="its project (default: in a temporary directory)",
-    )
+    seen = "see a pass, a fail and an inconclusive test, on a simulated DUT: needs no root"
+    showing = _add(commands, "demo", demo, seen)
+    where = "its project (default: in a temporary directory)"
+    showing.add_argument("directory", type=path_like, nargs="?", metavar="DIR", help=where)
     doctor = _add(commands, "doctor", _doctor, "what this machine can and cannot do, and what to do about it")
     doctor.add_argument("--testbed", type=path_like, metavar="FILE", help="also check what this testbed needs")
     _add(commands, "clean", _clean, "remove what killed runs left on this machine, and nothing else")

@@ -30,7 +30,6 @@ from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import facts_of_program
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of
-from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
 from pytest_nfvperf.adapters.testpmd.console import (
@@ -171,17 +170,11 @@ class TestpmdDatapath(Datapath):
     __test__ = False
 
     def __init__(
-        self,
-        testbed: Testbed,
-        journal: Journal,
-        dut: Dut = TESTBED_DUT,
-        *,
-        name: str = TESTPMD,
-        process: Vswitchd | None = None,
+        self, testbed: Testbed, journal: Journal, dut: Dut = TESTBED_DUT, *, name: str = TESTPMD, preferred: bool = True
     ) -> None:
         """Starts nothing yet; TestbedError where the machine lacks something.
 
-        ``name``: two of one run need two. ``process``: how it runs, as vswitchd would; None for the default.
+        ``name``: two of one run need two. ``preferred``: it has priority on its CPUs, as vswitchd.
         """
         missing = lacks_testpmd(testbed, dut)
         if missing is not None:
@@ -192,7 +185,7 @@ class TestpmdDatapath(Datapath):
         self._tuning = dut.tuning.over(spec.tuning)
         self._mode = dut.forwarding or spec.forwarding
         self._testbed, self._journal, self._name = testbed, journal, name
-        self._nice = 0 if process is not None and not process.preferred else _NICE
+        self._nice = _NICE if preferred else 0
         self._numbers = count(1)
         self._borrowed = BorrowedInterfaces(journal)
         self._home: LiveNamespace | None = None
