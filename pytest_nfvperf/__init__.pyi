@@ -10,7 +10,6 @@ from .model.traffic.packet_program import Vary as Vary
 from .model.traffic.traffic import Imix as Imix
 from .model.traffic.traffic import IMIXES as IMIXES
 from .model.traffic.traffic import RFC2544_FRAME_SIZES as RFC2544_FRAME_SIZES
-from .model.traffic.traffic import S1_FRAME_SIZES as S1_FRAME_SIZES
 from .model.traffic.traffic import Vxlan as Vxlan
 from .model.measure.streams import StreamSpec as StreamSpec
 
@@ -66,6 +65,7 @@ from .features.ovn.model import LogicalPort as LogicalPort
 from .model.errors import ConfigError as ConfigError
 from .model.errors import TestbedError as TestbedError
 from .model.errors import DutFailure as DutFailure
+from .model.errors import DeadlineError as DeadlineError
 from .model.errors import InconclusiveError as InconclusiveError
 from .model.errors import UnavailableError as UnavailableError
 

@@ -9,7 +9,7 @@ import lazy_loader
 
 GONE = {
     ("pytest_nfvperf", "GeneratorError"): "write TestbedError, which it is",
-    ("pytest_nfvperf", "DeadlineError"): "write TestbedError, which it is",
+    ("pytest_nfvperf", "S1_FRAME_SIZES"): "write (64, 128, 512, 1024, 1500)",
     ("pytest_nfvperf", "OVERLAYS"): 'write the words: ("none", "vxlan", "geneve", "gre")',
     ("pytest_nfvperf.results", "format_ratio"): 'write f"{ratio:.1%}"',
     ("pytest_nfvperf.extend", "Attachment"): "return a dict: DPDK's devargs by port",

@@ -7,7 +7,6 @@ import pytest
 from pytest_nfvperf import (
     IMIXES,
     RFC2544_FRAME_SIZES,
-    S1_FRAME_SIZES,
     Imix,
     LiveTopology,
     Search,
@@ -16,7 +15,9 @@ from pytest_nfvperf import (
     sweep,
 )
 
-FRAME_SIZES = sorted({*RFC2544_FRAME_SIZES, *S1_FRAME_SIZES})
+OF_RHOSO = (64, 128, 512, 1024, 1500)
+"""Of the RHOSO 18 BGP evaluation (S1), in bytes with FCS."""
+FRAME_SIZES = sorted({*RFC2544_FRAME_SIZES, *OF_RHOSO})
 IMIX = IMIXES["simple"]
 
 

@@ -120,9 +120,6 @@ IPV6_SOURCE, IPV6_DESTINATION = "2001:2::1", "2001:2:0:8000::1"
 RFC2544_FRAME_SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
 """RFC 2544 section 9.1, Ethernet, in bytes with FCS."""
 
-S1_FRAME_SIZES = (64, 128, 512, 1024, 1500)
-"""The sweep of the RHOSO 18 BGP evaluation, in bytes with FCS."""
-
 
 def check_frame_size(size: int) -> None:
     """Raise ValueError for a frame size (bytes with FCS) that Ethernet does not have."""
