@@ -153,7 +153,9 @@ def test_a_mistake_makes_no_index(
 
 def test_it_is_served_on_loopback_alone_until_ctrl_c(tmp_path: Path) -> None:
     write_run(tmp_path / "results", 1, 4e6)
-    words = [sys.executable, "-m", "pytest_nfvperf", "site", "results", "--serve"]
+    # Whoever starts these tests in the background of a script leaves SIGINT ignored; a person's terminal does not.
+    heeding = ["env", "--default-signal=INT", sys.executable]
+    words = [*heeding, "-m", "pytest_nfvperf", "site", "results", "--serve"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
         shown = [served.stdout.readline() for _ in range(2)]
