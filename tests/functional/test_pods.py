@@ -102,7 +102,7 @@ def test_a_profile_that_cannot_be_read_is_none_and_the_work_stands(tmp_path: Pat
         "#!/bin/sh\n"
         'if [ "$3" = script ]; then echo broken >&2; exit 1; fi\n'
         'for last; do test "$before" = -o && echo x > "$last"; before=$last; done\n'
-        "exec sleep 60\n"
+        "exec env --default-signal=INT sleep 60\n"  # a background job of a script ignores it
     )
     perf.chmod(0o755)
     ran = []

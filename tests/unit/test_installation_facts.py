@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.system_ovs import _package
+from pytest_nfvperf.adapters.ovs.installation import _package
 from pytest_nfvperf.adapters.process.process import run
 
 DPKG_QUERY = Path("/usr/bin/dpkg-query")

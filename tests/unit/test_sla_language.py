@@ -12,13 +12,13 @@ from pytest_nfvperf.config.sla_file import (
     load_sla,
     parse_limit,
     parse_selector,
-    parse_sla,
     sla_warnings,
     unknown_labels,
 )
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.metrics import METRICS
 from pytest_nfvperf.model.sla.rules import Limit, Rule
+from tests.config_support import parse_sla
 
 DESIGN = """\
 schema: 1
@@ -181,7 +181,7 @@ def test_selectors(name, value, labels):
         (
             "datapath",
             "dpkd",
-            "datapath must be dpdk or netdev or system or linux-bridge, not 'dpkd', did you mean",
+            "datapath must be dpdk or netdev or system or linux-bridge or testpmd, not 'dpkd', did you mean",
         ),
         ("profile", "fast", "profile must be smoke or quick or gate or full or soak, not 'fast'"),
         ("suite", [], "suite selects nothing: give a value or leave it out"),
