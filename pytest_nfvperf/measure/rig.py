@@ -653,14 +653,13 @@ class Rig:
 
     def _runner(self, live: LiveTopology, generator: Generator, deployment: Deployment) -> TrialRunner:
         topology = live.topology
+        ledger = partial(self.parts.ledger, topology)
+        reasons = {one.source: one.drop_reasons for one in deployment.collectors if one.drop_reasons is not None}
         return TrialRunner(
             generator,
             deployment.collectors,
-            make_ledger=partial(
-                self.parts.ledger,
-                topology,
-                others={one.source: one.drop_reasons for one in deployment.collectors if one.drop_reasons is not None},
-            ),
+            # A backend of others may know OVS's reasons only, and take no more arguments.
+            make_ledger=partial(ledger, others=reasons) if reasons else ledger,
             check_alive=deployment.check_alive,
             context=replace(
                 self.context, placement=self._placement, dut=self._datapath, deployed_on=(topology, live.dut)
