@@ -1,4 +1,5 @@
 from . import extend as extend
+from . import events as events
 from . import parts as parts
 from . import results as results
 from . import testing as testing
@@ -57,7 +58,7 @@ from .features.routing.model import VM as VM
 from .features.routing.paths import BgpPathDeployer as BgpPathDeployer
 from .features.routing.paths import LiveBgpPath as LiveBgpPath
 from .features.routing.convergence import Convergence as Convergence
-from .features.routing.convergence import Event as Event
+from .measure.events import Event as Event
 from .features.ovn.model import LogicalSwitch as LogicalSwitch
 from .features.ovn.model import LogicalPort as LogicalPort
 

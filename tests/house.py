@@ -19,7 +19,7 @@ PACKAGE = ROOT / "pytest_nfvperf"
 LINKED = {"fixtures", "suites", "docs"}
 """Folders of the package that are links to folders at the top."""
 
-NAMESPACES = ("parts", "results", "extend", "testing")
+NAMESPACES = ("parts", "results", "extend", "events", "testing")
 
 MOST_LINES, MOST_FILES, MOST_FOLDERS = 76_835, 301, 39
 MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 764, 402, 11, 1049, 333

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NAMESPACES = ("nfv", "nfv.parts", "nfv.results", "nfv.extend", "nfv.testing")
+NAMESPACES = ("nfv", "nfv.parts", "nfv.results", "nfv.extend", "nfv.events", "nfv.testing")
 PAGE = next((ROOT / "docs").rglob("api.md"))
 _LISTED = re.compile(r"^## nfv\b.*\Z", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"^from \.([\w.]+) import (\w+) as \2$")

@@ -11,7 +11,8 @@ import pytest
 from test_search_algorithms import measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.features.routing.convergence import REPEATS, Convergence, Event
+from pytest_nfvperf.features.routing.convergence import REPEATS, Convergence
+from pytest_nfvperf.measure.events import Event
 from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.topology.compose import phy2phy

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pytest_nfvperf"
 
 LAYERS = ("model", "ports", ("config", "adapters"), "measure", "backends", "session", ("plugin", "cli"))
-PUBLIC = ("__init__", "__main__", "lazy_names", "parts", "results", "extend", "testing")
+PUBLIC = ("__init__", "__main__", "lazy_names", "parts", "results", "extend", "events", "testing")
 """The files at the top of the package: what ``python -m`` runs, and others that name what lies in all layers, and
 import it when asked for a name."""
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
@@ -49,7 +49,7 @@ MAY_IMPORT_PYTEST = (
     *("pytest_nfvperf.features.allure.sink", "pytest_nfvperf.features.virtual_time.guest_run"),
 )
 
-MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_LINES_OF_MOST_FUNCTIONS, MOST_FILES_AT_THE_TOP = 700, 60, 30, 7
+MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_LINES_OF_MOST_FUNCTIONS, MOST_FILES_AT_THE_TOP = 800, 60, 30, 8
 """Nine functions of ten are below the third."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.features.routing.convergence import Event
+from pytest_nfvperf.measure.events import Event
 from pytest_nfvperf.model.measure.outcome import ObservedSessions
 
 _SUITE = Path(__file__).parents[2] / "suites" / "routing" / "test_failures.py"

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live
+from pytest_nfvperf.measure.events import Event
 from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
-from pytest_nfvperf.model.arguments import Name, checked, number
+from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.measure.bounds import completed, sampled, session_figure
@@ -50,16 +51,6 @@ _REPORTED_ABSENCE_RATIO = 0.1
 """Above this share of an outage, the generator's absence is reported as a part of it."""
 
 _RESIDUAL_S = 0.2
-
-
-@checked()
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event during a trial. ``at_s``: seconds after the trial begins to send."""
-
-    name: Name
-    at_s: Annotated[float, number(0)]
-    act: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

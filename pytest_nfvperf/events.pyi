@@ -1,0 +1,1 @@
+# Restarts and upgrades
