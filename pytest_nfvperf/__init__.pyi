@@ -43,6 +43,8 @@ from .measure.study import Study as Study
 from .measure.measurements import Subject as Subject
 from .measure.measurements import LoadCost as LoadCost
 from .measure.soak import Soaker as Soaker
+from .measure.outage import Outages as Outages
+from .measure.events import Event as Event
 from .measure.streams import StreamRunner as StreamRunner
 from .measure.mirror_cost import CopyTrials as CopyTrials
 from .measure.mirror_cost import MirrorLoad as MirrorLoad
@@ -58,7 +60,6 @@ from .features.routing.model import VM as VM
 from .features.routing.paths import BgpPathDeployer as BgpPathDeployer
 from .features.routing.paths import LiveBgpPath as LiveBgpPath
 from .features.routing.convergence import Convergence as Convergence
-from .measure.events import Event as Event
 from .features.ovn.model import LogicalSwitch as LogicalSwitch
 from .features.ovn.model import LogicalPort as LogicalPort
 

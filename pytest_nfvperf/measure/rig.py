@@ -22,6 +22,7 @@ from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData, Span
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.ports import PortRole
@@ -227,6 +228,7 @@ class Deployment:
     runner: TrialRunner | None
     restart: Callable[..., None]
     watch_path: WatchPath
+    log_since: Callable[[int], Sequence[LogLine]] = lambda _: ()
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None

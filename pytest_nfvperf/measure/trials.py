@@ -429,7 +429,8 @@ def _reasons_of_dut(
     outages = [outage for collector in collectors for outage in collector.outages(began_ns)]
     known = {f"{outage.port}{LINK_LOSSES}" for outage in outages}
     unknown = [change for change in changes if change.name not in known]
-    fell = {change.name: -change.delta for change in unknown if change.went_back}
+    # In a trial of an event the DUT may have been started again.
+    fell = {change.name: -change.delta for change in unknown if change.went_back and result.spec.gap_s is None}
     links = (outage.reason("the DUT's", began_ns) for outage in outages)
     return (*links, *testbed_reasons(result, {change.name: change.delta for change in unknown}, fell))
 
@@ -556,7 +557,8 @@ class TrialRunner:
         changes, vnfs = counter_deltas(before, after), counts_between(vnfs_before, self.vnf_counts())
         result = _received_by_dut(replace(result, vnfs=(*result.vnfs, *vnfs)), changes)
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
-        ledger = self._ledger(result, before, after)
+        restarted = result.spec.gap_s is not None and any(change.went_back for change in changes)
+        ledger = None if restarted else self._ledger(result, before, after)
         against = _reasons_of_dut(result, changes, self.collectors, began_ns)
         against += (*unreceived(ledger.ends if ledger else ()), *suspend_reasons(suspended_ns() - asleep_ns))
         against += tuple(also(result, changes)) if also else ()

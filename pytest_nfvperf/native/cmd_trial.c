@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "interval.h"
 #include "protocol.h"
+#include "rejoin.h"
 #include "windows.h"
 
 enum { LINK_LOOK_MS = 50 }; /* from one look at the links of NICs to the next: one that is lost takes longer to come back */
@@ -74,11 +75,11 @@ static const char *launch_assign(struct engine *engine)
 }
 
 /* Without intervals input that arrives meanwhile waits, and only its end matters. */
-static void watch(struct engine *engine, struct pollfd *fds, int timeout_ms)
+static void watch(struct engine *engine, struct pollfd *fds, unsigned int rings, int timeout_ms)
 {
 	bool closed;
 
-	if (poll(fds, 2, timeout_ms) <= 0)
+	if (poll(fds, 2 + rings, timeout_ms) <= 0)
 		return;
 	closed = fds[1].revents & (POLLHUP | POLLERR | POLLNVAL);
 	if (fds[1].revents & POLLIN)
@@ -99,7 +100,7 @@ static void launch_wait(struct engine *engine)
 	struct run *run = &engine->run;
 	bool watches_links = ports_watch_links(&engine->ports);
 	struct schedule schedule = {.next_ns = monotonic_ns() + run->interval_ns};
-	struct pollfd fds[] = {
+	struct pollfd fds[2 + MAX_PORTS] = {
 		{.fd = run->finished_fd, .events = POLLIN},
 		{.fd = STDIN_FILENO, .events = run->interval_ns != 0 ? POLLIN : 0},
 	};
@@ -107,11 +108,16 @@ static void launch_wait(struct engine *engine)
 
 	while (finished < run->worker_count) {
 		int timeout_ms = interval_sleep_ms(run, &schedule);
+		unsigned int rings = 0;
 		uint64_t more;
 
 		if (watches_links && (timeout_ms < 0 || timeout_ms > LINK_LOOK_MS))
 			timeout_ms = LINK_LOOK_MS;
-		watch(engine, fds, timeout_ms);
+		if (run->rejoins)
+			rings = rejoin_wait(&engine->ports, fds + 2, &timeout_ms);
+		watch(engine, fds, rings, timeout_ms);
+		if (run->rejoins)
+			rejoin_turn(&engine->ports);
 		if (watches_links)
 			ports_each_nic(&engine->ports, nic_trial_look);
 		interval_turn(engine, &schedule);
@@ -158,12 +164,14 @@ static bool run_to_end(struct engine *engine, json_t *answer)
 		wrong = "no memory for the windows";
 	if (wrong == NULL && !witnesses_start(&engine->run.witnesses, &engine->run))
 		engine->run.witnesses.stop = true; /* the run says nothing of those CPUs */
+	rejoin_begin(&engine->ports);
 	/* What the ports' devices count, right before the polling threads start, and once they have ended. */
 	ports_each_nic(&engine->ports, nic_trial_begin);
 	if (wrong == NULL)
 		wrong = launch_start(engine);
 	if (wrong == NULL)
 		launch_wait(engine);
+	rejoin_end(&engine->ports);
 	ports_each_nic(&engine->ports, nic_trial_end);
 	witnesses_stop(&engine->run.witnesses);
 	if (wrong == NULL)

@@ -267,20 +267,25 @@ bool nic_link_watched(const struct nic *nic)
 	return nic->pci[0] != '\0';
 }
 
-/* Notes a link that went or came since the last look. */
-void nic_trial_look(struct nic *nic)
+void link_note(struct link_log *log, bool up)
 {
-	struct link_outage *last = nic->outage_count > 0 ? &nic->outages[nic->outage_count - 1] : NULL;
+	struct link_outage *last = log->count > 0 ? &log->outages[log->count - 1] : NULL;
 	bool was_up = last == NULL || last->restored != 0;
 
-	if (!nic_link_watched(nic) || nic_link_up(nic) == was_up)
+	if (up == was_up)
 		return;
 	if (!was_up)
 		last->restored = rte_rdtsc();
-	else if (nic->outage_count < MOST_OUTAGES)
-		nic->outages[nic->outage_count++] = (struct link_outage){.lost = rte_rdtsc()};
+	else if (log->count < MOST_OUTAGES)
+		log->outages[log->count++] = (struct link_outage){.lost = rte_rdtsc()};
 	else
 		last->restored = 0;
+}
+
+void nic_trial_look(struct nic *nic)
+{
+	if (nic_link_watched(nic))
+		link_note(&nic->links, nic_link_up(nic));
 }
 
 bool nic_read(const struct nic *nic, struct nic_counts *counts, struct rte_eth_stats *stats)
@@ -301,7 +306,7 @@ void nic_trial_begin(struct nic *nic)
 	struct rte_eth_stats stats;
 
 	(void)nic_read(nic, &nic->before, &stats);
-	nic->outage_count = 0;
+	nic->links.count = 0;
 	nic_trial_look(nic);
 }
 

@@ -19,11 +19,17 @@ struct nic_counts {
 	unsigned int known; /* bits: a driver that does not count something leaves a 0, which is none */
 };
 
-/* Of a NIC's link. The last of so many lasts to the end of all that follow. */
+/* Of a port's link. The last of so many lasts to the end of all that follow. */
 enum { MOST_OUTAGES = 16 };
 
 struct link_outage {
 	uint64_t lost, restored; /* TSC; restored is 0 while it has no link */
+};
+
+/* Links that went and came in the running trial, or the last one. */
+struct link_log {
+	struct link_outage outages[MOST_OUTAGES];
+	unsigned int count;
 };
 
 struct nic {
@@ -35,8 +41,7 @@ struct nic {
 	bool promiscuous;
 	uint16_t rx_descriptors, tx_descriptors; /* granted, of a queue */
 	struct nic_counts before, lost; /* at a trial's start, and since */
-	struct link_outage outages[MOST_OUTAGES]; /* of the running trial, or the last one */
-	unsigned int outage_count;
+	struct link_log links;
 };
 
 /* Each is 0, or a negative errno with a sentence in `error`. */
@@ -49,6 +54,9 @@ int nic_start(struct nic *nic, const struct port_config *config, struct rte_memp
 int nic_open_filter(struct nic *nic, const struct port_config *config, char *error, size_t size);
 /* Gives it back as it was. */
 void nic_remove(struct nic *nic, const struct port_config *config);
+
+/* Notes whether there is a link now. */
+void link_note(struct link_log *log, bool up);
 
 bool nic_link_up(const struct nic *nic);
 /* Whether somebody has to look at its link during a trial: nobody counts a NIC's that DPDK took from the kernel. */

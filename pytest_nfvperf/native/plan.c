@@ -437,6 +437,8 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 	struct track *track = track_new(stream, run->latency && stream->rx == port, run->interval_ns != 0);
 
 	port->tracks[stream->id] = track;
+	if (track != NULL && run->gap != 0 && !track_keep_gaps(track, run->gap))
+		return false;
 	for (uint32_t at = 0; at < stream->frames.templates && port->places.count < MAX_PLACES; at++)
 		places_add(&port->places, stream->frames.template[at]->signature);
 	return track != NULL;
@@ -586,19 +588,20 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	json_t *streams;
 	struct window_request windows = {0};
 	json_int_t residual_ns, gap_limit_ns = DEFAULT_GAP_LIMIT_NS, samples_per_s = DEFAULT_SAMPLES_PER_S;
-	json_int_t interval_ns = 0, most_refused = -1;
-	int latency = 1;
+	json_int_t interval_ns = 0, most_refused = -1, gap_ns = 0;
+	int latency = 1, rejoins = 0;
 	json_error_t error;
 
 	memset(run, 0, sizeof(*run));
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I, s?o, s?o, s?I}", "streams", &streams,
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I, s?o, s?o, s?I, s?I, s?b}", "streams", &streams,
 			   "residual_ns", &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns,
 			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns, "most_refused",
 			   &most_refused, "window_ns", &windows.window_ns, "witnesses", &windows.witnesses,
-			   "undisturbed", &windows.undisturbed, "ask_depth", &windows.ask_depth) != 0)
+			   "undisturbed", &windows.undisturbed, "ask_depth", &windows.ask_depth, "gap_ns", &gap_ns,
+			   "rejoin", &rejoins) != 0)
 		return answer_error(answer, "bad_request", "trial: %s", error.text);
-	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
-		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "
+	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1 || gap_ns < 0)
+		return answer_error(answer, "bad_request", "residual_ns and gap_ns must be 0 or more, gap_limit_ns 1000 or more, "
 							   "samples_per_s 1 or more");
 	if (interval_ns != 0 && interval_ns < SHORTEST_INTERVAL_NS)
 		return answer_error(answer, "bad_request", "interval_ns must be %d or more, or 0 for none",
@@ -612,6 +615,8 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->timebase = engine->timebase;
 	run->residual = ns_to_cycles(&engine->timebase, (uint64_t)residual_ns);
 	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);
+	run->gap = ns_to_cycles(&engine->timebase, (uint64_t)gap_ns);
+	run->rejoins = rejoins;
 	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
 		return false;
 	plan_buffers(run);

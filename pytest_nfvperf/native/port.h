@@ -70,6 +70,10 @@ struct port {
 	bool used;
 	uint16_t written; /* bytes over the pattern of transmit buffers, by the last trial's frames */
 	struct nic nic; /* of a DPDK port */
+	struct link_log links; /* of a vhost-user port, in a trial that lets its switch in again: see rejoin.h */
+	bool hung_up; /* our end was asked to, and nobody can connect */
+	bool parted; /* its switch went: atomic */
+	bool left; /* the polling thread leaves the ring alone: atomic */
 	bool back_pressure; /* the ring fills instead of losing frames */
 	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
 	uint64_t position; /* descriptors of transmit queue 0 that were used since its ring began */

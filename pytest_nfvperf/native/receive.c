@@ -48,6 +48,22 @@ struct track *track_new(const struct stream *stream, bool latency, bool interval
 	return NULL;
 }
 
+bool track_keep_gaps(struct track *track, uint64_t limit)
+{
+	track->gaps = calloc(1, sizeof(*track->gaps));
+	if (track->gaps != NULL)
+		track->gaps->limit = limit;
+	return track->gaps != NULL;
+}
+
+void track_begin(struct track *track, uint64_t start, const struct poll_clock *clock)
+{
+	if (track->gaps == NULL)
+		return;
+	track->gaps->due = track->gaps->at = start;
+	track->gaps->clock = clock;
+}
+
 void track_free(struct track *track)
 {
 	while (track != NULL) {
@@ -58,6 +74,7 @@ void track_free(struct track *track)
 		free(track->latency_raw);
 		free(track->retired);
 		free(track->total);
+		free(track->gaps);
 		free(track);
 		track = next;
 	}
@@ -156,6 +173,25 @@ static size_t better_place(const struct port *port, struct frame frame, uint8_t 
 	return 0;
 }
 
+/* Later frames that came earlier are `due` already: a late one ends no gap of theirs, and shows that all is not blocked. */
+static void note_arrival(struct gap_log *log, uint64_t missing, uint64_t due, uint64_t now)
+{
+	bool late = (int64_t)(due - log->due) < 0;
+
+	if (log->count < MOST_GAPS && (now - log->at > log->limit || (!late && due - log->due > log->limit)))
+		log->kept[log->count++] = (struct gap){
+			.due_after = log->due,
+			.due_before = late ? log->due : due,
+			.at_after = log->at,
+			.at_before = now,
+			.missing = missing,
+			.absent = log->clock->absent_cycles - log->absent,
+		};
+	log->due = late ? log->due : due;
+	log->at = now;
+	log->absent = log->clock->absent_cycles;
+}
+
 /* The frame with this number came, whatever is in it. */
 static inline void count_number(struct track *track, struct frame frame, const struct signature *signature, uint64_t seq,
 				uint64_t cycles)
@@ -171,6 +207,8 @@ static inline void count_number(struct track *track, struct frame frame, const s
 		if (seq >= track->window->next)
 			track->due = frame_cursor_at(frames, seq + 1);
 	}
+	if (unlikely(track->gaps != NULL))
+		note_arrival(track->gaps, seq > track->window->next ? seq - track->window->next : 0, due, cycles);
 	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
 	track->last_due = due;
 	seq_record(track->window, seq);

@@ -22,6 +22,24 @@ struct arrivals {
 	uint64_t corrupted;
 };
 
+enum { MOST_GAPS = 512 };
+
+/* Nothing of a stream arrived, or nothing that was due in that time. TSC, of the frames on both sides. */
+struct gap {
+	uint64_t due_after, due_before; /* when they were due */
+	uint64_t at_after, at_before; /* when they were read */
+	uint64_t missing; /* frames sent between them that have not come by then */
+	uint64_t absent; /* cycles in which the thread that reads was not there meanwhile */
+};
+
+struct gap_log {
+	uint64_t limit; /* cycles: only longer ones are kept */
+	const struct poll_clock *clock; /* of the thread that reads */
+	uint64_t due, at, absent; /* of the last frame; `due` of the one that was due last */
+	unsigned int count;
+	struct gap kept[MOST_GAPS];
+};
+
 /*
  * What arrived of one stream on one port; on a monitor, of its frames to one destination address, of
  * which a stream has a chain: a frame that crosses a switch several times is then one frame each time,
@@ -47,12 +65,17 @@ struct track {
 	uint64_t gap_frames;
 	uint64_t gap_after; /* of the last frame before it */
 	uint64_t gap_before; /* of the first frame after it */
+	struct gap_log *gaps; /* owned; NULL when none are asked for */
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
 	struct arrivals arrivals; /* at the last interval's end: see interval.h */
 };
 
 /* NULL when memory is short. `intervals`: latency is also wanted of each interval. */
 struct track *track_new(const struct stream *stream, bool latency, bool intervals);
+/* Gaps above so many cycles are kept. False when memory is short. */
+bool track_keep_gaps(struct track *track, uint64_t limit);
+/* When the trial starts, by the thread that reads. */
+void track_begin(struct track *track, uint64_t start, const struct poll_clock *clock);
 /* The whole chain. */
 void track_free(struct track *track);
 

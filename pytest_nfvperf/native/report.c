@@ -30,6 +30,24 @@ static uint64_t since_start(const struct run *run, uint64_t due)
 	return due > run->start ? cycles_to_ns(&run->timebase, due - run->start) : 0;
 }
 
+/* Rows of an arrival after a long time without: see docs/reference/engine-protocol.md. */
+static json_t *report_gaps(const struct run *run, const struct gap_log *log)
+{
+	json_t *rows = json_array();
+
+	for (unsigned int at = 0; at < log->count; at++) {
+		const struct gap *gap = &log->kept[at];
+
+		json_array_append_new(rows, json_pack("[I, I, I, I, I, I]", (json_int_t)since_start(run, gap->due_after),
+						      (json_int_t)since_start(run, gap->due_before),
+						      (json_int_t)since_start(run, gap->at_after),
+						      (json_int_t)since_start(run, gap->at_before),
+						      (json_int_t)gap->missing,
+						      (json_int_t)cycles_to_ns(&run->timebase, gap->absent)));
+	}
+	return rows;
+}
+
 /* When what arrived was due, ns from the trial's start. */
 static json_t *report_dues(const struct run *run, const struct track *track)
 {
@@ -38,6 +56,8 @@ static json_t *report_dues(const struct run *run, const struct track *track)
 	answer_int(object, "first_ns", since_start(run, track->first_due));
 	answer_int(object, "last_ns", since_start(run, track->last_due));
 	answer_int(object, "gap_frames", track->gap_frames);
+	if (track->gaps != NULL)
+		json_object_set_new(object, "gaps", report_gaps(run, track->gaps));
 	if (track->gap_frames > 0) {
 		answer_int(object, "gap_after_ns", since_start(run, track->gap_after));
 		answer_int(object, "gap_before_ns", since_start(run, track->gap_before));
@@ -217,17 +237,17 @@ static void report_time(const struct run *run, json_t *object, const char *name,
 	json_object_set_new(object, name, json_integer(ns));
 }
 
-/* When the NIC had no link, from the trial's start; below 0: before it. */
-static json_t *report_outages(const struct run *run, const struct nic *nic)
+/* When a port had no link, from the trial's start; below 0: before it. */
+static json_t *report_outages(const struct run *run, const struct link_log *links)
 {
 	json_t *outages = json_array();
 
-	for (unsigned int at = 0; at < nic->outage_count; at++) {
+	for (unsigned int at = 0; at < links->count; at++) {
 		json_t *object = json_object();
 
-		report_time(run, object, "lost_ns", nic->outages[at].lost);
-		if (nic->outages[at].restored != 0)
-			report_time(run, object, "restored_ns", nic->outages[at].restored);
+		report_time(run, object, "lost_ns", links->outages[at].lost);
+		if (links->outages[at].restored != 0)
+			report_time(run, object, "restored_ns", links->outages[at].restored);
 		json_array_append_new(outages, object);
 	}
 	return outages;
@@ -249,7 +269,9 @@ static json_t *report_port(const struct run *run, const struct port *port)
 	if (port->kind == PORT_DPDK && !run->forward_only)
 		json_object_set_new(object, "nic", report_lost(json_object(), &port->nic.lost));
 	if (port->kind == PORT_DPDK && !run->forward_only && nic_link_watched(&port->nic))
-		json_object_set_new(object, "link_outages", report_outages(run, &port->nic));
+		json_object_set_new(object, "link_outages", report_outages(run, &port->nic.links));
+	if (run->rejoins && port->links.count > 0)
+		json_object_set_new(object, "link_outages", report_outages(run, &port->links));
 	return object;
 }
 

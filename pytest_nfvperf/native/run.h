@@ -137,6 +137,8 @@ struct run {
 	uint8_t trial;
 	bool forward_only; /* until stopped */
 	bool latency;
+	bool rejoins; /* a switch that goes is let in again: see rejoin.h */
+	uint64_t gap; /* cycles: longer times without a frame of a stream are told; 0: none are */
 	bool monitored; /* a monitor is there: how many copies will come nobody knows */
 	int nice; /* of the polling threads */
 	uint64_t residual; /* cycles to wait after the last frame was sent */

@@ -215,6 +215,13 @@ static uint64_t to_send(struct stream *stream, uint64_t backlog, bool away, uint
 	return backlog;
 }
 
+/* Nobody takes frames from this port. What is due is refused; not by the ring, which had no time to fill. */
+static void refuse_due(struct stream *stream, uint64_t backlog, bool away)
+{
+	stream->refused += pacer_give_up(&stream->pacer, backlog, away, true);
+	stream->waiting = false;
+}
+
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 {
 	uint64_t now = clock_look(clock);
@@ -222,6 +229,10 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	bool away = clock->absences != stream->absences_seen;
 
 	stream->absences_seen = clock->absences;
+	if (unlikely(stream->tx->left)) {
+		refuse_due(stream, backlog, away);
+		return 0;
+	}
 	if (backlog > 0)
 		backlog = to_send(stream, backlog, away, now);
 	if (unlikely(lead_stands_alone(stream, now)))

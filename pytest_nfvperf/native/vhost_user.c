@@ -204,7 +204,7 @@ void vhost_remove_stale(const char *path)
 		(void)unlink(path);
 }
 
-static bool listen_at(struct vhost *vhost)
+bool vhost_listen(struct vhost *vhost)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -228,19 +228,31 @@ bool vhost_open(struct vhost *vhost, const struct vhost_config *config)
 	    (config->tx_descriptors & (config->tx_descriptors - 1)) != 0 || config->tx_descriptors < VRING_LINE)
 		return failed(vhost, "descriptors of a vhost-user port are a power of 2, not %u and %u", config->rx_descriptors,
 			      config->tx_descriptors);
-	return memory_new(vhost) && listen_at(vhost);
+	return memory_new(vhost) && vhost_listen(vhost);
+}
+
+static void hang_up(struct vhost *vhost)
+{
+	if (vhost->connection >= 0)
+		close(vhost->connection);
+	vhost->connection = -1;
+}
+
+void vhost_hang_up(struct vhost *vhost)
+{
+	hang_up(vhost);
+	if (vhost->listener < 0)
+		return;
+	close(vhost->listener);
+	(void)unlink(vhost->config.path);
+	vhost->listener = -1;
 }
 
 void vhost_close(struct vhost *vhost)
 {
 	if (vhost->memory_bytes == 0)
 		return;
-	if (vhost->connection >= 0)
-		close(vhost->connection);
-	if (vhost->listener >= 0) {
-		close(vhost->listener);
-		(void)unlink(vhost->config.path);
-	}
+	vhost_hang_up(vhost);
 	if (vhost->memory != NULL)
 		(void)munmap(vhost->memory, vhost->memory_bytes);
 	if (vhost->memory_fd >= 0)
@@ -439,13 +451,6 @@ static bool set_rings(struct vhost *vhost)
 		if (!set_state(vhost, VHOST_SET_VRING_ENABLE, index, 1))
 			return false;
 	return !(vhost->protocol & VHOST_PROTOCOL_STATUS) || set_number(vhost, VHOST_SET_STATUS, STATUS_DRIVER_OK, -1);
-}
-
-static void hang_up(struct vhost *vhost)
-{
-	if (vhost->connection >= 0)
-		close(vhost->connection);
-	vhost->connection = -1;
 }
 
 bool vhost_lacks_features(const struct vhost *vhost)

@@ -129,6 +129,10 @@ bool vhost_open(struct vhost *vhost, const struct vhost_config *config);
 bool vhost_connect(struct vhost *vhost, unsigned int timeout_ms);
 bool vhost_lacks_features(const struct vhost *vhost);
 
+/* Closes the connection and the socket, and listens again: between the two nobody can connect. */
+void vhost_hang_up(struct vhost *vhost);
+bool vhost_listen(struct vhost *vhost);
+
 /* Whether the switch is still there; closes our end if it is not. Waits for nothing. */
 bool vhost_connected(struct vhost *vhost);
 

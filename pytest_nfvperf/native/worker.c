@@ -8,6 +8,7 @@
 #include "forward.h"
 #include "interval.h"
 #include "receive.h"
+#include "rejoin.h"
 #include "run.h"
 #include "windows.h"
 
@@ -39,6 +40,10 @@ static void wait_for_start(struct worker *worker)
 	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
 	for (unsigned int at = 0; at < worker->stream_count; at++)
 		stream_begin(worker->streams[at], start, run->residual);
+	for (unsigned int at = 0; run->gap != 0 && at < worker->receiver_count; at++)
+		for (int id = 0; id < MAX_STREAMS; id++)
+			if (worker->receivers[at]->tracks[id] != NULL)
+				track_begin(worker->receivers[at]->tracks[id], start, &worker->clock);
 	worker->windows.next = worker->windows.kept != NULL ? start + worker->windows.length : UINT64_MAX;
 }
 
@@ -117,7 +122,8 @@ static uint32_t poll_turn(struct worker *worker)
 	uint32_t received = 0;
 
 	for (unsigned int at = 0; at < worker->receiver_count; at++)
-		received += receive_turn(worker->receivers[at], worker->run->trial, &worker->clock);
+		if (likely(!worker->receivers[at]->left))
+			received += receive_turn(worker->receivers[at], worker->run->trial, &worker->clock);
 	for (unsigned int at = 0; at < worker->forwarder_count; at++) {
 		received += forward_turn(worker->forwarders[at]);
 		(void)clock_look(&worker->clock);
@@ -187,6 +193,8 @@ static bool ended(struct worker *worker, uint64_t turn)
 
 	if (turn % END_CHECK_TURNS != 0)
 		return false;
+	if (unlikely(run->rejoins))
+		rejoin_look(worker);
 	asked = __atomic_load_n(&run->asked, __ATOMIC_ACQUIRE);
 	if (unlikely(asked != worker->told))
 		interval_tell(worker, asked);

@@ -197,6 +197,10 @@ class RunningTrial(ABC):
         Can be called twice, and from a signal handler while ``next_interval`` waits.
         """
 
+    def set_link(self, port: str, *, up: bool) -> None:
+        """Let the far end of a port go, or come back, in a trial that lists gaps; from another thread, too."""
+        raise UnavailableError(f"this generator cannot take the link of its port {port!r} down")
+
     @abstractmethod
     def result(self) -> TrialResult:
         """The whole trial; GeneratorError before its end."""

@@ -41,6 +41,7 @@ from pytest_nfvperf.measure.alternation import SideBySide
 from pytest_nfvperf.measure.clocks import TimeLimit
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import check_time
+from pytest_nfvperf.measure.outage import Outages, OutageTime
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.search import Search, measured_labels
 from pytest_nfvperf.measure.soak import Soaker, find_loads
@@ -365,6 +366,18 @@ class NfvSession:
 
     def _study(self, labels: Mapping[str, str], decided: Decided) -> Study:
         return Study(self.profile, labels, self, self._limits_of, self.stream_runner, decided, self._context)
+
+    def outages(self, labels: Mapping[str, str]) -> Outages:
+        """What events cost, in one test."""
+        check_time("an outage", virtual=self.options.virtual_time)
+        sides = None if self.comparison is None else self.comparison.study(self._study(labels, lambda _: True))
+
+        def on_each_side(live: LiveTopology, figure: OutageTime) -> Outcome:
+            assert sides is not None
+            return sides.on_each_side(live.topology, live.dut, figure, {})
+
+        compared = on_each_side if sides is not None else None
+        return Outages(self.profile, labels, self._context, compared, simulated=self.options.plan)
 
     def only_alone(self, what: str) -> None:
         """Raise UnavailableError in a run that compares sides: ``what`` cannot alternate between them."""

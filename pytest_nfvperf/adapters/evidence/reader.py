@@ -46,6 +46,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.evidence.rig_condition import RigCondition
 from pytest_nfvperf.model.measure.compare import ComparisonData
+from pytest_nfvperf.model.measure.outage import Outage
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.model.measure.streams import Reconnection
@@ -136,6 +137,7 @@ class TestEvidence:
     connects: dict[str, ConnectData] = field(default_factory=dict)
     reconnections: dict[str, Reconnection] = field(default_factory=dict)
     soaks: dict[str, SoakData] = field(default_factory=dict)
+    outages: dict[str, Outage] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     comparisons: dict[str, ComparisonData] = field(default_factory=dict)

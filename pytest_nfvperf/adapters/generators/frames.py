@@ -332,6 +332,8 @@ def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[s
         request["most_refused"] = math.floor(spec.give_up_loss * frames * len(spec.directions))
     if spec.window_s is not None:
         request["window_ns"] = round(spec.window_s * 1e9)
+    if spec.gap_s is not None:
+        request |= {"gap_ns": round(spec.gap_s * 1e9), "rejoin": True}
     return request
 
 

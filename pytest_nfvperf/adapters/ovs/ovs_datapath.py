@@ -159,11 +159,11 @@ class OvsDatapath(NodeOvs):
             lambda: [built.link_watch for built in self._live_topologies() if built.link_watch is not None],
         )
         kernel = KernelCollector(self.instance.home.path, self._live_topologies)
-        return (self.collector, PollingThreads(self.instance.pid), losses, kernel)
+        return (self.collector, PollingThreads(lambda: self.instance.pid), losses, kernel)
 
     def samplers(self) -> tuple[Sampler, ...]:
         # OVS answers both on its main thread, not on a PMD's.
-        threads = PollingThreads(self.instance.pid)
+        threads = PollingThreads(lambda: self.instance.pid)
         return (OvsSampler(self.instance, self.collector), threads)
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:

@@ -263,8 +263,11 @@ class TestpmdDatapath(Datapath):
         return self.samplers()
 
     def samplers(self) -> tuple[TestpmdCounters | PollingThreads, ...]:
-        threads = [PollingThreads(built.process.pid, PROGRAM) for built in self._live_topologies()[-1:]]
-        return (TestpmdCounters(self._live_topologies), *threads)
+        counters = TestpmdCounters(self._live_topologies)
+        if not (built := self._live_topologies()):
+            return (counters,)
+        process = built[-1].process
+        return (counters, PollingThreads(lambda: process.pid, PROGRAM))
 
     def check_alive(self) -> None:
         for built in self._live_topologies():

@@ -26,6 +26,7 @@ from pytest_nfvperf.model.disturbance.windows import (
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.ledger import Ledger
+from pytest_nfvperf.model.measure.outage import Outage
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import SoakCurve
@@ -374,6 +375,7 @@ class RecordKind(StrEnum):
     TRIAL = "trial", TrialData, "One finished trial.", "trials", _DURABLE
     LEDGER = "ledger", LedgerData, "The whole ledger of a trial that bounds a result.", "", _MORE
     SOAK = "soak", SoakData, "A soak's summary and curves.", "soaks", _DURABLE
+    OUTAGE = "outage", Outage, "An event, and what it blocked.", "outages", _DURABLE
     STREAM = "stream", StreamData, "One finished run of streams.", "streams"
     REQUESTS = "requests", RequestData, "One finished run of requests and responses.", "requests"
     CONNECTS = "connects", ConnectData, "One finished run of TCP connects.", "connects"

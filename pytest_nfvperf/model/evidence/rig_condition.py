@@ -42,6 +42,8 @@ class RigCondition:
 
     def add(self, trial: TrialData) -> None:
         result = trial.result
+        if result.spec.gap_s is not None:
+            return  # the event disturbed it, too
         if result.placement is not None:
             self._distances.append(result.placement)
         selected = trial.undisturbed or result.judgement.undisturbed  # saturating trials have the windows themselves

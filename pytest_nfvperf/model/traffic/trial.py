@@ -56,6 +56,8 @@ class TrialSpec:
             early, after a second or more; None: it must not. Engines that do not count refusals run on.
         window_s: length of the windows that have counts of their own; None: no windows. Some engines have none.
         come_back: how the DUT returns the frames. If never, those that it counts are the ones received.
+        gap_s: times without a frame of a direction that are longer are listed, and a switch that goes away meanwhile,
+            and comes back, is let in again; None: neither. Some engines cannot.
     """
 
     traffic: AnyTraffic
@@ -69,6 +71,7 @@ class TrialSpec:
     give_up_loss: float | None = None
     window_s: float | None = None
     come_back: ComeBack = "as sent"
+    gap_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.load_fps < 1:
@@ -109,12 +112,32 @@ def reversals(directions: Sequence[Direction]) -> list[bool]:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrivalGap:
+    """A time in which no frame of a direction arrived, or none that was due in it: ns from the trial's start.
+
+    Attributes:
+        due_after_ns, due_before_ns: when the frames on its sides were due.
+        read_after_ns, read_before_ns: when the generator read them.
+        missing: frames sent between the two that had not come by then.
+        absent_ns: how long the thread that reads was away meanwhile.
+    """
+
+    due_after_ns: int
+    due_before_ns: int
+    read_after_ns: int
+    read_before_ns: int
+    missing: int
+    absent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Arrivals:
     """When the frames that arrived were due, by their sequence numbers and load: ns from the trial's start.
 
     Attributes:
         gap_frames: most frames missing between two that arrived.
         gap_after_ns, gap_before_ns: when those two were due; None if no frame is missing.
+        gaps: all that are longer than the spec's ``gap_s``, in order.
     """
 
     first_ns: int
@@ -122,6 +145,7 @@ class Arrivals:
     gap_frames: int
     gap_after_ns: int | None = None
     gap_before_ns: int | None = None
+    gaps: tuple[ArrivalGap, ...] = ()
 
     @property
     def outage_ns(self) -> int:

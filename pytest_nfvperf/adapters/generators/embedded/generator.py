@@ -262,7 +262,7 @@ class EmbeddedGenerator(Generator):
         return [
             LinkOutage(
                 name,
-                self._devices[name].get("pci") or name,
+                self._devices.get(name, {}).get("pci") or name,
                 began_ns + outage["lost_ns"],
                 began_ns + outage["restored_ns"] if "restored_ns" in outage else None,
             )

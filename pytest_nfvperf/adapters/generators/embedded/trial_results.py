@@ -35,6 +35,7 @@ from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import (
+    ArrivalGap,
     Arrivals,
     Direction,
     DirectionCounts,
@@ -227,9 +228,13 @@ def _counts(direction: Direction, stream: Mapping[str, Any], rx: RingPort) -> Di
         foreign=sum(rx.foreign.values()),
         latency=_histogram(stream.get("latency")),
         latency_raw=_histogram(stream.get("latency_raw")),
-        arrivals=Arrivals(**stream["due"]) if "due" in stream else None,
+        arrivals=_arrivals(stream["due"]) if "due" in stream else None,
         elsewhere=tuple(stream["misdirected"].items()) if "misdirected" in stream else None,
     )
+
+
+def _arrivals(due: Mapping[str, Any]) -> Arrivals:
+    return Arrivals(**{**due, "gaps": tuple(ArrivalGap(*row) for row in due.get("gaps", ()))})
 
 
 def _histogram(data: Mapping[str, Any] | None) -> Histogram | None:
@@ -277,7 +282,7 @@ class EngineTrial(RunningTrial):
         # polling threads and the host leave would cost no less of it, and samples came 5 s late where a host took half.
         self._priority = RaisedPriority()
         self._stopped = False
-        self._stop_requests: list[int] = []
+        self._unanswered = 0
         self._result: TrialResult | None = None
         self._before_ns = 0
         self._before = [TrialProgress()] * len(sent)
@@ -292,15 +297,15 @@ class EngineTrial(RunningTrial):
         return interval
 
     def _read_interval(self) -> IntervalCounts | None:
-        while self._result is None or self._stop_requests:
+        while self._result is None or self._unanswered:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
                 return self._interval_counts(line["interval"])
             if line.get("id") == self._request:
                 self._result = self._finish(check_answer(self._engine, "trial", line))
-            elif line.get("id") in self._stop_requests:
-                # A refusal does no harm: a trial that had just ended had nothing to stop.
-                self._stop_requests.remove(line["id"])
+            elif self._unanswered and (line.get("id") or 0) > self._request:
+                # A refusal does no harm: a trial that had just ended had nothing to stop, and no link to set.
+                self._unanswered -= 1
             else:
                 raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
         return None
@@ -308,7 +313,15 @@ class EngineTrial(RunningTrial):
     def stop(self) -> None:
         if not self._stopped and self._result is None:
             self._stopped = True
-            self._stop_requests.append(self._engine.send("stop", _GRACE_S))
+            self._send("stop")
+
+    def set_link(self, port: str, *, up: bool) -> None:
+        if self._result is None:
+            self._send("link", name=port, up=up)
+
+    def _send(self, command: str, **arguments: Any) -> None:
+        self._unanswered += 1  # first: another thread may read the answer at once
+        self._engine.send(command, _GRACE_S, **arguments)
 
     def result(self) -> TrialResult:
         if self._result is None:

@@ -1,0 +1,274 @@
+"""Outages: an event while the generator sends, and how long it blocks each direction (RFC 6201)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pytest_nfvperf.measure.call_arguments import Live, Sent, WholeLoad, check_live, check_load
+from pytest_nfvperf.measure.events import Event, EventMaker
+from pytest_nfvperf.measure.load_series import with_trials
+from pytest_nfvperf.measure.measurements import TrafficMeasurement
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
+from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.trials import Context, Trial, repeat_until_valid
+from pytest_nfvperf.model.arguments import Allowed, checked, number, whole
+from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.bounds import completed
+from pytest_nfvperf.model.measure.outage import (
+    GAP_S,
+    OUTAGE_WINDOW_S,
+    Outage,
+    outage_bounds,
+    outage_figures,
+    outage_of,
+    outage_values,
+)
+from pytest_nfvperf.model.measure.outcome import Outcome, Reading
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.metrics import units_of
+from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.generator import RunningTrial
+
+LONGEST_S = 20.0
+"""Of a trial: an event and what follows must fit. A bridge in fail mode standalone waits 15 s for its controller."""
+
+PATIENCE_S = 3.0
+"""After the event has returned. If frames do not pass again by then, the outage did not end."""
+
+_LOOK_S = 0.1
+_SETTLED_LOOKS = 3
+"""The rate is as before if so many looks in a row show all that was sent. OVS may still replace flows that it
+remembered; a revalidator comes round twice a second."""
+
+_AS_BEFORE = 0.99
+_REPEATS = 4
+"""Of a trial that says nothing at all. What the machine takes of a good one is a bound of its figures."""
+
+_BOUNDED = frozenset(
+    {
+        *(Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.UNSENT, Reason.LATE_POLL, Reason.DUT_CPU_STOLEN),
+        *(Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK, Reason.CPU_MOVED),
+    }
+)
+"""Reasons against other trials that an event causes itself, or that leave a bound of its figures."""
+
+_EVENT = Allowed(
+    "a function that makes an event, such as events.restart; with arguments: partial(events.restart, flows='lost')",
+    callable,
+    lambda value: "give the function, without calling it" if isinstance(value, Event) else "",
+)
+Happening = Annotated[EventMaker, _EVENT]
+
+
+class _Watch:
+    """Reads a trial while an event happens, and ends it once the rate is as before, or patience is over."""
+
+    def __init__(self, live: LiveTopology, patience_s: float) -> None:
+        self._live = live
+        self._patience_s = patience_s
+        self._returned_s: float | None = None
+        self._ended = threading.Event()
+        self.running: RunningTrial | None = None
+
+    def returned(self) -> None:
+        """The event did."""
+        self._returned_s = time.monotonic()
+
+    def stop(self) -> None:
+        if self.running is not None:
+            self.running.stop()
+
+    def run(self, spec: TrialSpec) -> TrialResult:
+        self.running = running = self._live.runner.generator.start_trial(spec, _LOOK_S)
+        before: tuple[TrialProgress, ...] = ()
+        settled = 0
+        while (interval := running.next_interval()) is not None:
+            settled = settled + 1 if before and _as_before(before, interval) else 0
+            before = interval.directions
+            if self._returned_s is None:
+                settled = 0
+            elif settled >= _SETTLED_LOOKS or time.monotonic() - self._returned_s > self._patience_s:
+                running.stop()
+        result = running.result()
+        due_s = max(count.intended for count in result.counts) / spec.load_fps
+        return replace(result, spec=replace(result.spec, duration_s=min(spec.duration_s, due_s)))
+
+
+def _as_before(before: tuple[TrialProgress, ...], now: IntervalCounts) -> bool:
+    """Whether what was sent since the look before arrived, in each direction."""
+    moves = [
+        (late.sent - early.sent, late.received - early.received, late.refused - early.refused)
+        for early, late in zip(before, now.directions, strict=True)
+    ]
+    return all(sent > 0 and received >= _AS_BEFORE * sent and not refused for sent, received, refused in moves)
+
+
+def watch_event(
+    live: LiveTopology, spec: TrialSpec, event: Event, patience_s: float, repeat_of: str | None = None
+) -> tuple[Trial, Outage]:
+    """Cause an event in a trial, which ends when frames pass as before, or ``patience_s`` after the event has returned.
+
+    Raises what the event raises, after the trial has ended.
+    """
+    begun: Future[None] = Future()
+    watch = _Watch(live, patience_s)
+    began_ns = returned_ns = 0
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
+        running = thread.submit(
+            live.runner.run_once,
+            spec,
+            repeat_of=repeat_of,
+            execute=watch.run,
+            begins=lambda: begun.set_result(None),
+            anywhere=True,
+        )
+        # Times count from when the trial is about to send: before that it may wait seconds for the host.
+        either: list[Future[Any]] = [begun, running]
+        wait(either, return_when=FIRST_COMPLETED)
+        wait([running], event.at_s)
+        if not running.done():
+            began_ns = time.monotonic_ns()
+            try:
+                event.act()
+            except BaseException:
+                with suppress(TestbedError):
+                    watch.stop()
+                raise
+            returned_ns = time.monotonic_ns()
+            watch.returned()
+        trial = running.result()
+    log = live.deployment.log_since(began_ns) if began_ns else ()
+    return trial, outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log)
+
+
+@dataclass
+class OutageTime(TrafficMeasurement):
+    """Reads the outage that an event causes. ``load_fps``: frames/s per direction, which the DUT sustains."""
+
+    traffic: AnyTraffic
+    profile: Profile
+    context: Context
+    event: EventMaker
+    load_fps: int
+    patience_s: float = PATIENCE_S
+    name = "outage"
+    units = units_of("outage", "outage_frames", "recovery")
+
+    @property
+    def reading_s(self) -> float:
+        return 3.0
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:  # noqa: ARG002 - it ends by itself
+        outage = self.outage(live)
+        return Reading(outage_values(outage), outage.trial, outage_bounds(outage))
+
+    def spec(self, live: LiveTopology) -> TrialSpec:
+        return trial_spec(
+            live,
+            self.traffic,
+            self.load_fps,
+            LONGEST_S + self.patience_s,
+            "outage",
+            latency=False,
+            residual_s=self.profile.search_residual_s,
+            window_s=OUTAGE_WINDOW_S,
+            gap_s=GAP_S,
+        )
+
+    def outage(self, live: LiveTopology) -> Outage:
+        """Cause the event once, and record what it blocked.
+
+        Raises:
+            UnavailableError: this DUT cannot do it.
+            InvalidTrialsError: the rig disturbed all trials so that they say nothing.
+            TestbedError: the event failed, or the rig broke.
+        """
+        event = self.event(live)
+        live.learn(self.traffic)
+        spec = self.spec(live)
+        found: list[Outage] = []
+
+        def measure(repeat_of: str | None) -> Trial:
+            trial, outage = watch_event(live, spec, event, self.patience_s, repeat_of)
+            found.append(outage)
+            if event.undo is not None:
+                event.undo()
+            return trial
+
+        repeat_until_valid(measure, _REPEATS, self.context.time_limit, lambda _: _BOUNDED)
+        self.context.recorder.emit(found[-1])
+        return found[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Outages:
+    """The fixture ``outage``: what an event costs, repeated."""
+
+    profile: Profile
+    labels: Mapping[str, str]
+    context: Context
+    on_each_side: Callable[[LiveTopology, OutageTime], Outcome] | None = None
+    simulated: bool = False
+
+    @checked("outage")
+    def __call__(
+        self,
+        live: Live,
+        traffic: Sent,
+        load_fps: WholeLoad,
+        event: Happening,
+        *,
+        repeats: Annotated[int, whole(1, 1000)] | None = None,
+        patience_s: Annotated[float, number(0, unit="seconds", above=True)] = PATIENCE_S,
+    ) -> Outcome:
+        """Cause an event while frames flow; how long each direction was blocked, again and again.
+
+        Args:
+            live: the topology to measure on.
+            traffic: what to send.
+            load_fps: frames/s per direction: one that the DUT sustains easily.
+            event: makes the event on this topology, such as ``events.restart``.
+            repeats: of the event; None: the profile's ``comparison_repeats``.
+            patience_s: if frames do not pass again so long after the event, the outage did not end.
+
+        Raises:
+            UnavailableError: this DUT cannot do it: the test is skipped.
+            InvalidTrialsError: the rig disturbed all trials so that they say nothing.
+        """
+        traffic = self.context.replacement_for(traffic)
+        check_live("outage", live, traffic)
+        check_load("outage", traffic, load_fps, LONGEST_S)
+        figure = OutageTime(traffic, self.profile, self.context, event, load_fps, patience_s)
+        if self.on_each_side is not None:
+            return self.on_each_side(live, figure)
+        started = self.context.clock.monotonic()
+        outages: list[Outage] = []
+        if self.simulated:
+            live.runner.run_once(figure.spec(live))
+        most = 0 if self.simulated else repeats or self.profile.comparison_repeats
+        while len(outages) < most and (not outages or outages[-1].ended):
+            outages.append(figure.outage(live))
+        if outages and not outages[-1].ended and live.rig is not None:
+            live.rig.remove_topology()  # the next test must not inherit it
+        trials = tuple(each.trial for each in outages)
+        outcome = Outcome(
+            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            algorithm=figure.name,
+            mean_frame_size=traffic.mean_frame_size,
+            directions=len(live.topology.directions),
+            trials=trials,
+            elapsed_s=self.context.clock.monotonic() - started,
+            figures=tuple(outage_figures(outages)) if outages else (),
+        )
+        outcome = completed(with_trials(outcome, traffic, [self.context.trials[each] for each in trials]))
+        self.context.recorder.emit(outcome)
+        return outcome
