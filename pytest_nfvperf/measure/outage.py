@@ -78,9 +78,12 @@ class _Watch:
         self._returned_s: float | None = None
         self._ended = threading.Event()
         self.running: RunningTrial | None = None
+        self.recovered = False
 
     def returned(self) -> None:
-        """The event did."""
+        """The event did; the DUT may have other threads since."""
+        if self.running is not None:
+            self.running.watch([one for source in self._live.runner.collectors for one in source.pollers()])
         self._returned_s = time.monotonic()
 
     def stop(self) -> None:
@@ -97,6 +100,7 @@ class _Watch:
             if self._returned_s is None:
                 settled = 0
             elif settled >= _SETTLED_LOOKS or time.monotonic() - self._returned_s > self._patience_s:
+                self.recovered = settled >= _SETTLED_LOOKS
                 running.stop()
         result = running.result()
         due_s = max(count.intended for count in result.counts) / spec.load_fps
@@ -147,7 +151,7 @@ def watch_event(
             watch.returned()
         trial = running.result()
     log = live.deployment.log_since(began_ns) if began_ns else ()
-    return trial, outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log)
+    return trial, outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log, recovered=watch.recovered)
 
 
 @dataclass
@@ -251,6 +255,7 @@ class Outages:
         if self.on_each_side is not None:
             return self.on_each_side(live, figure)
         started = self.context.clock.monotonic()
+        labels = {**self.labels, **measured_labels(live, traffic)}
         outages: list[Outage] = []
         if self.simulated:
             live.runner.run_once(figure.spec(live))
@@ -261,7 +266,7 @@ class Outages:
             live.rig.remove_topology()  # the next test must not inherit it
         trials = tuple(each.trial for each in outages)
         outcome = Outcome(
-            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            labels=tuple(sorted(labels.items())),
             algorithm=figure.name,
             mean_frame_size=traffic.mean_frame_size,
             directions=len(live.topology.directions),

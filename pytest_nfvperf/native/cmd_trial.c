@@ -74,6 +74,49 @@ static const char *launch_assign(struct engine *engine)
 	return check_peers(&engine->ports);
 }
 
+static bool set_link(struct engine *engine, json_t *request, json_t *answer)
+{
+	const char *name, *wrong;
+	json_error_t error;
+	struct port *port;
+	int up;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:s, s:b}", "name", &name, "up", &up) != 0)
+		return answer_error(answer, "bad_request", "link: %s", error.text);
+	port = port_find(&engine->ports, name);
+	if (port == NULL)
+		return answer_error(answer, "unknown_port", "no port \"%s\" is attached", name);
+	if (!engine->run.rejoins)
+		return answer_error(answer, "cannot_run", "the trial lets no switch in again: its \"rejoin\" is false");
+	wrong = rejoin_set_link(port, up);
+	return wrong == NULL || answer_error(answer, "cannot_run", "%s", wrong);
+}
+
+static bool watch_other(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_int_t cpu, process, thread;
+	json_error_t error;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:I, s:I, s:I}", "cpu", &cpu, "process", &process, "thread",
+			   &thread) != 0)
+		return answer_error(answer, "bad_request", "watch: %s", error.text);
+	return witnesses_watch(&engine->run.witnesses, (unsigned int)cpu, process, thread) ||
+	       answer_error(answer, "cannot_run", "no witness on CPU %lld takes another thread", (long long)cpu);
+}
+
+/* While a trial with intervals runs: all but its end, and links of its own, can wait. */
+static bool run_meanwhile(struct engine *engine, const char *name, json_t *request, json_t *answer)
+{
+	if (strcmp(name, "link") == 0)
+		return set_link(engine, request, answer);
+	if (strcmp(name, "watch") == 0)
+		return watch_other(engine, request, answer);
+	if (strcmp(name, "stop") != 0)
+		return answer_error(answer, "busy", "%s is not possible while a trial runs; stop it first", name);
+	__atomic_store_n(&engine->run.halt, true, __ATOMIC_RELEASE);
+	return true;
+}
+
 /* Without intervals input that arrives meanwhile waits, and only its end matters. */
 static void watch(struct engine *engine, struct pollfd *fds, unsigned int rings, int timeout_ms)
 {
@@ -83,7 +126,7 @@ static void watch(struct engine *engine, struct pollfd *fds, unsigned int rings,
 		return;
 	closed = fds[1].revents & (POLLHUP | POLLERR | POLLNVAL);
 	if (fds[1].revents & POLLIN)
-		closed = !request_meanwhile(engine);
+		closed = !request_meanwhile(engine, run_meanwhile);
 	if (closed) {
 		engine->input_closed = true;
 		fds[1].fd = -1;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "protocol.h"
-#include "rejoin.h"
 #include "run.h"
 
 bool answer_error(json_t *answer, const char *code, const char *format, ...)
@@ -71,36 +70,7 @@ void request_answer(struct engine *engine, const char *line, request_fn *run)
 	json_decref(request);
 }
 
-static bool set_link(struct engine *engine, json_t *request, json_t *answer)
-{
-	const char *name, *wrong;
-	json_error_t error;
-	struct port *port;
-	int up;
-
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:s, s:b}", "name", &name, "up", &up) != 0)
-		return answer_error(answer, "bad_request", "link: %s", error.text);
-	port = port_find(&engine->ports, name);
-	if (port == NULL)
-		return answer_error(answer, "unknown_port", "no port \"%s\" is attached", name);
-	if (!engine->run.rejoins)
-		return answer_error(answer, "cannot_run", "the trial lets no switch in again: its \"rejoin\" is false");
-	wrong = rejoin_set_link(port, up);
-	return wrong == NULL || answer_error(answer, "cannot_run", "%s", wrong);
-}
-
-/* While a trial with intervals runs: all but its end, and links of its own, can wait. */
-static bool run_meanwhile(struct engine *engine, const char *name, json_t *request, json_t *answer)
-{
-	if (strcmp(name, "link") == 0)
-		return set_link(engine, request, answer);
-	if (strcmp(name, "stop") != 0)
-		return answer_error(answer, "busy", "%s is not possible while a trial runs; stop it first", name);
-	__atomic_store_n(&engine->run.halt, true, __ATOMIC_RELEASE);
-	return true;
-}
-
-bool request_meanwhile(struct engine *engine)
+bool request_meanwhile(struct engine *engine, request_fn *run)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -108,7 +78,7 @@ bool request_meanwhile(struct engine *engine)
 	json_int_t trial = engine->request;
 
 	if (there)
-		request_answer(engine, line, run_meanwhile);
+		request_answer(engine, line, run);
 	engine->request = trial;
 	free(line);
 	return there;

@@ -29,6 +29,6 @@ typedef bool request_fn(struct engine *engine, const char *name, json_t *request
 void request_answer(struct engine *engine, const char *line, request_fn *run);
 
 /* Answers one request that came while a trial with intervals runs. False at the end of input. */
-bool request_meanwhile(struct engine *engine);
+bool request_meanwhile(struct engine *engine, request_fn *run);
 
 #endif

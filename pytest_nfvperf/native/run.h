@@ -91,9 +91,12 @@ struct witness {
 	uint32_t count; /* atomic */
 	uint32_t room;
 	int64_t began_ns; /* what waited_ns was at the start */
+	int64_t other_ns; /* added to what another thread has waited, so that the sum goes on where that of the first ended */
 	uint64_t took_ns; /* CPU time, over the trial: the DUT waited for so long at least */
 	sem_t wanted; /* a look is, before the window's end */
 	uint64_t asked; /* TSC of that question, 0 when there is none: atomic */
+	struct watched next; /* of the thread that the DUT has there since it was started again */
+	bool has_next; /* atomic: taken at the next window's end */
 	bool started;
 };
 

@@ -301,6 +301,34 @@ static int64_t waited_for_others_ns(const struct scheduled *seen)
 	return (int64_t)seen->waited_ns - (int64_t)cpu_time_ns();
 }
 
+/* The DUT was started again, and has another thread there: what that has waited so far counts for nothing. */
+static struct scheduled watch_next(struct witness *witness)
+{
+	struct scheduled seen;
+
+	watched_close(&witness->watched);
+	witness->watched = witness->next;
+	__atomic_store_n(&witness->has_next, false, __ATOMIC_RELEASE);
+	seen = watched_look(&witness->watched);
+	witness->other_ns = (witness->count > 0 ? witness->kept[witness->count - 1].waited_ns : witness->began_ns) -
+			    waited_for_others_ns(&seen);
+	return seen;
+}
+
+bool witnesses_watch(struct witnesses *witnesses, unsigned int cpu, long long process, long long thread)
+{
+	for (unsigned int at = 0; at < witnesses->count; at++) {
+		struct witness *witness = &witnesses->witness[at];
+
+		if (witness->cpu != cpu || !witness->started || __atomic_load_n(&witness->has_next, __ATOMIC_ACQUIRE))
+			continue;
+		watched_open(&witness->next, process, thread);
+		__atomic_store_n(&witness->has_next, true, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
 static void *witness_main(void *opaque)
 {
 	struct witness *witness = opaque;
@@ -315,6 +343,9 @@ static void *witness_main(void *opaque)
 	witness->began_ns = waited_for_others_ns(&before);
 	while (witness->count < witness->room && !stopped(run)) {
 		struct look look = {0};
+
+		if (unlikely(__atomic_load_n(&witness->has_next, __ATOMIC_ACQUIRE)))
+			before = watch_next(witness);
 		struct scheduled seen;
 		uint64_t now;
 
@@ -324,7 +355,7 @@ static void *witness_main(void *opaque)
 		seen = watched_look(&witness->watched);
 		look.late = now > due ? now - due : 0;
 		look.speed = speed_probe();
-		look.waited_ns = waited_for_others_ns(&seen);
+		look.waited_ns = waited_for_others_ns(&seen) + witness->other_ns;
 		look.stopped = kept_stopped(witness, &before, &seen, cycles_to_ns(&run->timebase, now - looked));
 		witness->kept[witness->count] = look;
 		before = seen;
@@ -409,6 +440,8 @@ void witnesses_report(struct run *run, json_t *answer)
 		if (witness->started)
 			(void)sem_destroy(&witness->wanted);
 		watched_close(&witness->watched);
+		if (witness->has_next)
+			watched_close(&witness->next);
 	}
 	if (witnesses->count > 0)
 		json_object_set(answer, "witnesses", all);

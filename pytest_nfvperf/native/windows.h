@@ -25,6 +25,9 @@ json_t *window_report(const struct run *run, const struct worker *worker);
 /* Before they start: has its witness watch a thread. A process of 0: none is watched. */
 void watched_open(struct watched *watched, long long process, long long thread);
 
+/* While they run: the DUT was started again, and has this thread on that CPU. False where no witness takes it. */
+bool witnesses_watch(struct witnesses *witnesses, unsigned int cpu, long long process, long long thread);
+
 /* Starts one on each CPU, before the run. False, with the reason, when one could not be: the run goes on without. */
 bool witnesses_start(struct witnesses *witnesses, struct run *run);
 

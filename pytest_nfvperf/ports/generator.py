@@ -201,6 +201,9 @@ class RunningTrial(ABC):
         """Let the far end of a port go, or come back, in a trial that lists gaps; from another thread, too."""
         raise UnavailableError(f"this generator cannot take the link of its port {port!r} down")
 
+    def watch(self, pollers: Sequence[Poller]) -> None:
+        """From now on watch these polling threads: the DUT was started again. From another thread, too."""
+
     @abstractmethod
     def result(self) -> TrialResult:
         """The whole trial; GeneratorError before its end."""

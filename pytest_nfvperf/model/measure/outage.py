@@ -16,7 +16,7 @@ GAP_S = 0.001
 """A shorter time without a frame is not listed."""
 
 _STALL_NS = 3_000_000
-"""If nothing was lost, a shorter time is no outage: frames came late, and a slice of the kernel keeps a thread so long."""
+"""If nothing was lost, a shorter time is no outage: frames came late, and a kernel keeps a thread so long."""
 
 OUTAGE_WINDOW_S = 0.001
 """Of an outage's trial: so exactly is known when the machine disturbed it, or left frames out."""
@@ -160,16 +160,24 @@ class Outage:
 
 
 def outage_of(
-    result: TrialResult, trial: str, event: str, began_ns: int, returned_ns: int, log: Sequence[LogLine] = ()
+    result: TrialResult,
+    trial: str,
+    event: str,
+    began_ns: int,
+    returned_ns: int,
+    log: Sequence[LogLine] = (),
+    *,
+    recovered: bool = False,
 ) -> Outage:
     """What an event blocked, by its trial.
 
-    ``began_ns``, ``returned_ns``: of the event, CLOCK_MONOTONIC, as ``TrialResult.started_ns``.
+    ``began_ns``, ``returned_ns``: of the event, CLOCK_MONOTONIC, as ``TrialResult.started_ns``. ``recovered``: at its
+    end all that was sent arrived.
     """
     at_ns = began_ns - (result.started_ns or began_ns)
     named = [(each.name, count) for each in result.classes for count in each.counts]
     named = named or [("", count) for count in result.counts]
-    blocked = tuple(_blocked(result, of_class, count, at_ns) for of_class, count in named)
+    blocked = tuple(_blocked(result, of_class, count, at_ns, recovered=recovered) for of_class, count in named)
     lost = max(0, result.lost)
     chart = _bins(result, at_ns, max((gap.before_ns for each in blocked for gap in each.gaps), default=0))
     return Outage(
@@ -177,13 +185,15 @@ def outage_of(
     )
 
 
-def _blocked(result: TrialResult, of_class: str, count: DirectionCounts, at_ns: int) -> BlockedDirection:
+def _blocked(
+    result: TrialResult, of_class: str, count: DirectionCounts, at_ns: int, *, recovered: bool
+) -> BlockedDirection:
     arrivals, sent_s = count.arrivals, result.due_s
     fps = count.intended / sent_s if sent_s else 0.0
     gaps = list(arrivals.gaps) if arrivals is not None else []
     interval_ns, end_ns = 1e9 / fps if fps else 0.0, round(sent_s * 1e9)
     last_ns = arrivals.last_ns if arrivals is not None else 0
-    ended = end_ns - last_ns <= GAP_S * 1e9 + interval_ns
+    ended = recovered or end_ns - last_ns <= GAP_S * 1e9 + interval_ns
     if not ended:
         gaps.append(ArrivalGap(last_ns, end_ns, last_ns, end_ns, max(0, count.lost), 0))
     states = result.windows.ends(sent_s) if result.windows is not None else ()

@@ -17,6 +17,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
 from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.adapters.process.wakeups import RaisedPriority
+from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.validity import RingPort, engine_reasons
@@ -318,6 +319,11 @@ class EngineTrial(RunningTrial):
     def set_link(self, port: str, *, up: bool) -> None:
         if self._result is None:
             self._send("link", name=port, up=up)
+
+    def watch(self, pollers: Sequence[Poller]) -> None:
+        for one in pollers:
+            if self._result is None:
+                self._send("watch", cpu=one.cpu, process=one.process, thread=one.thread)
 
     def _send(self, command: str, **arguments: Any) -> None:
         self._unanswered += 1  # first: another thread may read the answer at once
