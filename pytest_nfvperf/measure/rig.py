@@ -218,6 +218,7 @@ class Deployment:
     Attributes:
         restart: restarts the DUT; UnavailableError if it cannot be restarted.
         watch_path: watches what passes between namespaces; UnavailableError if the testbed cannot.
+        dut: what it is deployed on; None in tests of parts.
         processes: roles of the processes of DUT and VNFs on this machine, by their ids.
     """
 
@@ -227,6 +228,7 @@ class Deployment:
     runner: TrialRunner | None
     restart: Callable[..., None]
     watch_path: WatchPath
+    dut: Datapath | None = None
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None
@@ -622,6 +624,7 @@ class Rig:
             runner=None,
             restart=datapath.restart,
             watch_path=self.parts.watch_path,
+            dut=datapath,
             collectors=datapath.collectors(),
             samplers=datapath.samplers(),
             check_alive=check_alive,

@@ -119,7 +119,7 @@ def test_a_thread_that_sleeps_has_no_ticks_and_one_that_is_gone_has_nothing() ->
 def test_threads_that_end_while_they_are_looked_at_are_passed_over() -> None:
     """Revalidators and handlers come and go; vswitchd itself that is gone is an error."""
     process = subprocess.Popen([sys.executable, "-c", THREADS])
-    collector = PollingThreads(process.pid)
+    collector = PollingThreads(lambda: process.pid)
     try:
         for _ in range(200):
             collector.snapshot()
@@ -146,6 +146,6 @@ def test_pollers_are_the_threads_that_are_named_so() -> None:
         try:
             assert process.stdout is not None
             thread = int(process.stdout.readline())
-            assert PollingThreads(process.pid).pollers() == (Poller(3, process.pid, thread),)
+            assert PollingThreads(lambda: process.pid).pollers() == (Poller(3, process.pid, thread),)
         finally:
             process.kill()

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +41,18 @@ class PollingThreads(Collector):
 
     name = source = "pmd-sched"
 
-    def __init__(self, pid: int, program: str = "ovs-vswitchd") -> None:
-        """``pid``: of the DUT's process, which is ``program``."""
-        self._tasks = Path(f"/proc/{pid}/task")
-        self._main, self._program = pid, program
+    def __init__(self, pid: Callable[[], int], program: str = "ovs-vswitchd") -> None:
+        """``pid``: of the DUT's process, which is ``program``; another one after a restart."""
+        self._pid, self._program = pid, program
         self._off_cpu: dict[Path, _OffCpuTime] = {}
+
+    @property
+    def _main(self) -> int:
+        return self._pid()
+
+    @property
+    def _tasks(self) -> Path:
+        return Path(f"/proc/{self._main}/task")
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; none without PMD threads. TestbedError if the DUT is gone."""

@@ -263,7 +263,8 @@ class TestpmdDatapath(Datapath):
         return self.samplers()
 
     def samplers(self) -> tuple[TestpmdCounters | PollingThreads, ...]:
-        threads = [PollingThreads(built.process.pid, PROGRAM) for built in self._live_topologies()[-1:]]
+        newest = self._live_topologies()[-1:]
+        threads = [PollingThreads(lambda: newest[0].process.pid, PROGRAM)] if newest else []
         return (TestpmdCounters(self._live_topologies), *threads)
 
     def check_alive(self) -> None:
