@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
+from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.arguments import Name, checked, number
+from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.ports.datapath import Datapath
 
 EVENT_AT_S = 0.5
 """When an event of an outage happens, seconds after the trial begins to send: by then the rate is known."""
@@ -37,3 +40,71 @@ class Event:
 
 EventMaker = Callable[[LiveTopology], Event]
 """Makes an event on a live topology. UnavailableError where this DUT cannot do it, ArgumentError for a mistake."""
+
+
+def _dut(live: LiveTopology) -> Datapath:
+    dut = live.deployment.dut
+    if dut is None:
+        raise UnavailableError(f"nothing can be done to the DUT of topology {live.name!r} while frames flow")
+    return dut
+
+
+def _set_up_after(live: LiveTopology, act: Callable[[], object]) -> Callable[[], None]:
+    """The action, after which the test sets its own parts of the DUT up again, as a controller would."""
+
+    def act_and_set_up() -> None:
+        act()
+        live.apply_configure(live.runner.recorder)
+
+    return act_and_set_up
+
+
+@checked("events.restart")
+def restart(live: Live, flows: Literal["restored", "lost"] = "lost") -> Event:
+    """Restart vswitchd.
+
+    ``flows``: "lost": vswitchd starts without flows, and gets them at once from us, as from a controller. "restored":
+    as ``ovs-ctl restart`` does: the flows are saved, ovsdb-server and vswitchd are restarted, and the flows restored
+    before any frame passes (flow-restore-wait). What that loses stays lost until the trial has ended, because it
+    belongs to the outage: meters, all flows of a bridge that has one flow with a meter, all flows of a bridge with a
+    controller.
+    """
+    done = _dut(live).operation("restart", flows=flows)
+    if flows == "lost":
+        return Event("restart, flows lost", EVENT_AT_S, _set_up_after(live, done.act))
+    return Event("restart, flows restored", EVENT_AT_S, done.act, _set_up_after(live, done.undo or done.act))
+
+
+@checked("events.kill")
+def kill(live: Live) -> Event:
+    """Kill vswitchd by SIGKILL. We start it at once, as a supervisor does, and add its flows."""
+    return Event("kill", EVENT_AT_S, _set_up_after(live, _dut(live).operation("kill").act))
+
+
+@checked("events.upgrade")
+def upgrade(live: Live, to: Name) -> Event:
+    """Upgrade OVS in place, under its ports and flows, to another version; after the trial it goes back.
+
+    As ``ovs-ctl restart`` of the new version does: the database is converted, and flows are restored.
+
+    ``to``: a name of ``--nfv-ovs NAME=WHERE`` or of the testbed file; an older version is a downgrade.
+    """
+    dut = _dut(live)
+    done = dut.operation("upgrade", to=to)
+
+    def changing(act: Callable[[], object]) -> Callable[[], None]:
+        def change() -> None:
+            act()
+            live.deployment.datapath, live.deployment.samplers = dut.info(), dut.samplers()
+
+        return change
+
+    return Event(
+        f"upgrade to {to}", EVENT_AT_S, changing(done.act), _set_up_after(live, changing(done.undo or done.act))
+    )
+
+
+@checked("events.restart_database")
+def restart_database(live: Live) -> Event:
+    """Restart ovsdb-server alone. Forwarding goes on; the event ends when vswitchd is connected again."""
+    return Event("restart of the database", EVENT_AT_S, _dut(live).operation("restart the database of").act)

@@ -150,7 +150,8 @@ def watch_event(
             returned_ns = time.monotonic_ns()
             watch.returned()
         trial = running.result()
-    log = live.deployment.log_since(began_ns) if began_ns else ()
+    dut = live.deployment.dut
+    log = dut.log_since(began_ns) if dut is not None and began_ns else ()
     return trial, outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log, recovered=watch.recovered)
 
 

@@ -22,7 +22,6 @@ from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData, Span
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
-from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.ports import PortRole
@@ -219,6 +218,7 @@ class Deployment:
     Attributes:
         restart: restarts the DUT; UnavailableError if it cannot be restarted.
         watch_path: watches what passes between namespaces; UnavailableError if the testbed cannot.
+        dut: what it is deployed on; None in tests of parts.
         processes: roles of the processes of DUT and VNFs on this machine, by their ids.
     """
 
@@ -228,7 +228,7 @@ class Deployment:
     runner: TrialRunner | None
     restart: Callable[..., None]
     watch_path: WatchPath
-    log_since: Callable[[int], Sequence[LogLine]] = lambda _: ()
+    dut: Datapath | None = None
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None
@@ -624,6 +624,7 @@ class Rig:
             runner=None,
             restart=datapath.restart,
             watch_path=self.parts.watch_path,
+            dut=datapath,
             collectors=datapath.collectors(),
             samplers=datapath.samplers(),
             check_alive=check_alive,

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
@@ -21,6 +21,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.ovs_settings import versioned_name
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
@@ -188,6 +189,18 @@ class BuiltTopology(ABC):
         raise UnavailableError("the datapath is no Open vSwitch")
 
 
+class Operation(NamedTuple):
+    """An operation on a DUT, prepared: it is possible here.
+
+    Attributes:
+        act: does it, and returns when the DUT has taken its configuration again. TestbedError where it does not.
+        undo: makes the same possible again; None where nothing is to be undone.
+    """
+
+    act: Callable[[], object]
+    undo: Callable[[], object] | None = None
+
+
 class Datapath(ABC):
     """A DUT on which topologies are built."""
 
@@ -240,6 +253,20 @@ class Datapath(ABC):
         Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
         """
         raise UnavailableError(f"nobody here can restart the datapath {self.info().kind!r}")
+
+    def operation(self, name: str, **details: str) -> Operation:
+        """Prepare an operation under the topologies that are built: what ``nfv.events`` does to a DUT.
+
+        ``name``: "restart" (``flows``: "lost" or "restored"), "kill", "restart the database of", "upgrade" (``to``: the
+        name of a version), "take the controller from" (``fail_mode``: "secure" or "standalone").
+
+        Raises UnavailableError for what this DUT cannot do.
+        """
+        raise UnavailableError(f"nobody here can {name} the datapath {self.info().kind!r}")
+
+    def log_since(self, ns: int) -> Sequence[LogLine]:
+        """What the DUT did since then, by ``time.monotonic_ns()``: its log, its database, operations; in order."""
+        return ()
 
 
 # Versions of a datapath: what ``nfvperf ovs``, comparisons and bisections ask.

@@ -388,7 +388,12 @@ class BuiltOvsTopology(BuiltNode):
 
     def restarted(self) -> None:
         """Restore flows and neighbours after a restart of OVS, whose database does not keep them."""
+        self.serve()
         self._replace_flows()
+
+    def serve(self) -> None:
+        """Give a restarted OVS, perhaps of another version, what it learns from the network around it: neighbours."""
+        self._openflow = OpenFlow(self.instance.ofctl, self.instance.sockets)
         self._port_maker.set_neighbours()
 
     def losses(self) -> dict[str, int]:

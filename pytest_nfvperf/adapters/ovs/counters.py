@@ -382,6 +382,10 @@ class OvsCollector(Collector):
         self._pmd_command: str | None = None
         self._flow_counter = FlowCounter(instance.ctl)
 
+    def forget_version(self) -> None:
+        """Ask again what this version of OVS counts: it is another one now."""
+        self._drops = self._pmd_command = None
+
     def snapshot(self) -> CounterSnapshot:
         counters = self._process()
         for built in self._topologies():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import read_cpus
@@ -22,14 +23,16 @@ from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, RunningOvs, Vswitchd
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler
 from pytest_nfvperf.adapters.ovs.system_ovs import SystemOvs, find_system, installation_facts
+from pytest_nfvperf.adapters.ovs.upgrade import ovs_save, restart_as_ovs_ctl
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, Tuning
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.datapath import Collector, Datapath, Sampler
+from pytest_nfvperf.ports.datapath import Collector, Datapath, Operation, Sampler
 
 _COUNTED_SLEEP_US = 500
 """The longest sleep of an idle PMD while instructions are counted, which runs everything on one CPU."""
@@ -53,8 +56,11 @@ class OvsDatapath(NodeOvs):
         journal: Journal,
         info: DatapathInfo,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+        asked: tuple[Testbed, Dut] | None = None,
     ) -> None:
+        """``asked``: the testbed and the Dut that it was started for."""
         self.instance = instance
+        self._asked = asked or (testbed, TESTBED_DUT)
         self._testbed = testbed
         self._journal = journal
         self._info = info
@@ -85,9 +91,8 @@ class OvsDatapath(NodeOvs):
             UnavailableError: the testbed has no version of the name that the dut asks for.
             TestbedError: OVS is missing, or did not start.
         """
-        spec = ovs_for_dut(testbed.ovs, dut)
-        spec = replace(spec, datapath=dut.kind or spec.datapath)
-        testbed = replace(testbed, ovs=spec)
+        asked, testbed = (testbed, dut), _testbed_of(testbed, dut)
+        spec = testbed.ovs
         if spec.datapath not in DATAPATHS:
             raise ConfigError(
                 f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
@@ -122,7 +127,7 @@ class OvsDatapath(NodeOvs):
         except BaseException:
             instance.close()
             raise
-        return OvsDatapath(instance, testbed, journal, info, nic_makers)
+        return OvsDatapath(instance, testbed, journal, info, nic_makers, asked)
 
     def info(self) -> DatapathInfo:
         return self._info
@@ -188,12 +193,81 @@ class OvsDatapath(NodeOvs):
 
         ``killed``: by SIGKILL, as in a crash; otherwise OVS is asked to exit. UnavailableError for the system's OVS.
         """
+        self._own().restart(killed=killed)
+        self._restarted()
+
+    def operation(self, name: str, **details: str) -> Operation:
+        match name:
+            case "restart":
+                return self._prepare_restart(self._own(), **details)
+            case "kill":
+                self._own()
+                return Operation(partial(self.restart, killed=True))
+            case "upgrade":
+                return self._prepare_upgrade(self._own(), **details)
+            case "restart the database of":
+                return Operation(partial(_restart_database, self._own()))
+        return super().operation(name, **details)
+
+    def _own(self) -> OvsInstance:
         if not isinstance(self.instance, OvsInstance):
             raise UnavailableError("the system's OVS is not restarted: write 'instance: private' for one of the run's")
-        self.instance.restart(killed=killed)
+        return self.instance
+
+    def _prepare_restart(self, instance: OvsInstance, flows: str) -> Operation:
+        if flows == "lost":
+            return Operation(self.restart)
+        ovs_save(instance.binaries)
+        return Operation(partial(restart_as_ovs_ctl, instance, self._serve), self._restarted)
+
+    def _prepare_upgrade(self, instance: OvsInstance, to: str) -> Operation:
+        testbed, dut = self._asked
+        dut = replace(dut, version=to)
+        testbed = _testbed_of(testbed, dut)
+        binaries = locate(testbed.ovs.prefix, dpdk=testbed.ovs.datapath == "dpdk" or dut.userspace_tso)
+        now = instance.options
+        if now.dpdk and binaries.dpdk_version is None:
+            raise UnavailableError(f"version {to!r} of OVS was built without DPDK, with which the DUT runs")
+        options = _options(testbed, dut, binaries, dpdk=now.dpdk, memory_mib=now.memory_mib)
+        for each in (instance.binaries, binaries):
+            ovs_save(each)
+        former = self._testbed, instance.binaries, now
+
+        def undo() -> None:
+            self._change_version(instance, *former)
+            self._restarted()
+
+        return Operation(
+            partial(self._change_version, instance, testbed, binaries, replace(options, process=now.process)), undo
+        )
+
+    def _change_version(
+        self, instance: OvsInstance, testbed: Testbed, binaries: OvsBinaries, options: InstanceOptions
+    ) -> None:
+        detail = self._info.detail.replace(str(instance.binaries.vswitchd), str(binaries.vswitchd))
+        self._testbed = testbed
+        restart_as_ovs_ctl(instance, self._serve, binaries, options)
+        self.collector.forget_version()
+        self._info = replace(
+            self._info,
+            version=binaries.version,
+            dpdk_version=binaries.dpdk_version if options.dpdk else None,
+            detail=detail,
+            **installation_facts(testbed.ovs, binaries, instance),
+        )
+
+    def _serve(self) -> None:
         for built in self._live_topologies():
             self.instance.pin_main_thread(self._main_thread_cpus(built.topology, NO_UPLINKS))  # nodes do not restart
+            built.serve()
+
+    def _restarted(self) -> None:
+        self._serve()
+        for built in self._live_topologies():
             built.restarted()
+
+    def log_since(self, ns: int) -> Sequence[LogLine]:
+        return self.instance.log_since(ns) if isinstance(self.instance, OvsInstance) else ()
 
     def processes(self) -> Mapping[int, CpuRole]:
         return {self.instance.pid: CpuRole.VSWITCHD}
@@ -238,6 +312,18 @@ def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, m
         other_config={**dict(spec.other_config), **offload, **policy, **of_tuning},
         tuning=tuning,
     )
+
+
+def _restart_database(instance: OvsInstance) -> None:
+    instance.restart_database()
+    instance.set_config({})
+    instance.note("ovs-vswitchd is connected to its database again")
+
+
+def _testbed_of(testbed: Testbed, dut: Dut) -> Testbed:
+    """The testbed with the OVS that a Dut names."""
+    spec = ovs_for_dut(testbed.ovs, dut)
+    return replace(testbed, ovs=replace(spec, datapath=dut.kind or spec.datapath))
 
 
 def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers: Mapping[str, NicMaker]) -> OvsDatapath:

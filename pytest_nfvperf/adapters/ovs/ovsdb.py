@@ -162,15 +162,18 @@ class Ovsdb:
 
     def __init__(self, socket: Path, schema: Path, check_alive: Callable[[], None]) -> None:
         """Prepare; ``connect`` waits. ``check_alive`` raises if a daemon has died."""
-        read = json.loads(schema.read_text(encoding="utf-8"))  # the IDL's own parser is fifty times slower
-        helper = ovs.db.idl.SchemaHelper(schema_json=read)
-        for table, columns in present_columns(read).items():
-            helper.register_columns(table, columns)
-        self._idl = ovs.db.idl.Idl(f"unix:{socket}", helper)
+        self._socket = socket
+        self._idl = _open_idl(socket, schema)
         self._check_alive = check_alive
 
     def connect(self, deadline_s: float) -> None:
         self.wait(lambda: self._idl.change_seqno != 0, "the OVS database", deadline_s)
+
+    def reopen(self, schema: Path, deadline_s: float) -> None:
+        """Connect anew at once, to a server that was restarted: the IDL itself waits for a second and longer."""
+        self._idl.close()
+        self._idl = _open_idl(self._socket, schema)
+        self.connect(deadline_s)
 
     @property
     def has_root(self) -> bool:
@@ -282,6 +285,14 @@ class Ovsdb:
 
     def close(self) -> None:
         self._idl.close()
+
+
+def _open_idl(socket: Path, schema: Path) -> ovs.db.idl.Idl:
+    read = json.loads(schema.read_text(encoding="utf-8"))  # the IDL's own parser is fifty times slower
+    helper = ovs.db.idl.SchemaHelper(schema_json=read)
+    for table, columns in present_columns(read).items():
+        helper.register_columns(table, columns)
+    return ovs.db.idl.Idl(f"unix:{socket}", helper)
 
 
 def present_columns(schema: Mapping[str, Any]) -> dict[str, list[str]]:

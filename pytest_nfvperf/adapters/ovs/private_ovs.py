@@ -7,21 +7,26 @@ import re
 import resource
 import shutil
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.net.namespaces import Home, LiveNamespace
+from pytest_nfvperf.adapters.ovs.event_log import events_since
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, RefusedError, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.ovs_settings import (
     DPDK_EXTRA,
     OVS_DEFAULT,
@@ -30,6 +35,7 @@ from pytest_nfvperf.model.testbed.ovs_settings import (
     why_setting_refused,
 )
 
+_SERVER, _VSWITCHD = "ovsdb-server", "ovs-vswitchd"
 _SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, next to others, some seconds
 
 Starter = Callable[[list[str | Path]], ManagedProcess]
@@ -69,20 +75,21 @@ depending on the heap (seen between builds: 2 %). A buffer from the cache costs 
 
 
 def serve_database(
-    binaries: OvsBinaries, schema: Path, database: Path, socket: Path, control: Path, start: Starter
+    binaries: OvsBinaries, schema: Path | None, database: Path, socket: Path, control: Path, start: Starter
 ) -> ManagedProcess:
-    """Make an empty database of this schema, and wait until it is served.
+    """Make an empty database of this schema, or take the one that is there, and wait until it is served.
 
-    ``database``: the file to make. ``control``: the server's own control socket (ovs-appctl(8)).
+    ``database``: the file. ``control``: the server's own control socket (ovs-appctl(8)).
 
     Raises:
         TestbedError: the server ended, with the end of its log.
         DeadlineError: its socket never came.
     """
     visible = (database.parent, socket.parent, control.parent)
-    own_schema = database.with_suffix(".ovsschema")  # a program in a root sees no other directory of this machine
-    shutil.copyfile(schema, own_schema)
-    run([*binaries.command(binaries.ovsdb_tool, *visible), "create", database, own_schema])
+    if schema is not None:
+        copied = copy_schema(schema, database)
+        run([*binaries.command(binaries.ovsdb_tool, *visible), "create", database, copied])
+    socket.unlink(missing_ok=True)  # of a server that was killed
     server_command = binaries.command(binaries.ovsdb_server, *visible)
     server = start([*server_command, database, f"--remote=punix:{socket}", f"--unixctl={control}"])
 
@@ -92,6 +99,13 @@ def serve_database(
 
     wait_until(listening, f"ovsdb-server's socket {socket}", _SERVER_DEADLINE_S, interval_s=0.005)
     return server
+
+
+def copy_schema(schema: Path, database: Path) -> Path:
+    """Copy a schema beside its database: a program in a root sees no other directory of this machine."""
+    copied = database.with_suffix(".ovsschema")
+    shutil.copyfile(schema, copied)
+    return copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +254,11 @@ class OvsInstance(RunningOvs):
         self.options = options
         self.directory = self.sockets = journal.directory / name
         self.database = self.directory / "db.sock"
+        self.database_file = self.directory / "conf.db"
         self.ofctl: Sequence[str | Path] = binaries.command(binaries.ofctl, journal.directory)
         self._journal = journal
-        self._processes: list[ManagedProcess] = []
+        self._processes: dict[str, ManagedProcess] = {}
+        self.steps: list[LogLine] = []
         self._frozen = False
         self.namespace: LiveNamespace | None = None
         if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
@@ -323,18 +339,21 @@ class OvsInstance(RunningOvs):
             nice=nice,
             env=environment | (_STEADY_MALLOC if self.options.process.counted else {}),
         )
-        self._processes.append(process)
+        self._processes[name] = process
         return process
 
-    def _start_database(self) -> Ovsdb:
+    def _serve_database(self, schema: Path | None) -> None:
         serve_database(
             self.binaries,
-            self.binaries.schema,
-            self.directory / "conf.db",
+            schema,
+            self.database_file,
             self.database,
             self.directory / "ovsdb-server.ctl",
-            lambda argv: self._spawn("ovsdb-server", argv, self.options.housekeeping_cpus),
+            lambda argv: self._spawn(_SERVER, argv, self.options.housekeeping_cpus),
         )
+
+    def _start_database(self) -> Ovsdb:
+        self._serve_database(self.binaries.schema)
 
         def initialise(transaction: ovs.db.idl.Transaction) -> None:
             root = transaction.insert(transaction.idl.tables["Open_vSwitch"])
@@ -351,7 +370,7 @@ class OvsInstance(RunningOvs):
         takes_turns = not process.preferred or (process.counted and self.options.dpdk)
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a bridge needs several files, a port one or two
         vswitchd = self._spawn(
-            "ovs-vswitchd",
+            _VSWITCHD,
             [
                 *("prlimit", f"--nofile={most}:{most}"),
                 *self.binaries.command(self.binaries.vswitchd, self._journal.directory),
@@ -363,7 +382,7 @@ class OvsInstance(RunningOvs):
         )
 
         def configured() -> bool:
-            if not self.db.has_root or self.db.root.cur_cfg < 1:
+            if not self.db.has_root or self.db.root.cur_cfg < self.db.root.next_cfg:
                 return False
             # A vswitchd that cannot start DPDK ends itself; one that has started it says so a moment after cur_cfg.
             reports = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
@@ -380,28 +399,83 @@ class OvsInstance(RunningOvs):
             with suppress(RefusedError):  # this version calls it otherwise
                 self.ctl.call("vlog/set", f"{module}:file:dbg")
 
-    def restart(self, *, killed: bool = False) -> None:
-        """Restart vswitchd. The database stays, so it makes bridges and ports again; flows are gone.
+    def note(self, step: str) -> None:
+        """Note what we did to it, for ``log_since``."""
+        self.steps.append(LogLine(time.monotonic_ns(), "nfvperf", step))
 
-        ``killed``: by SIGKILL, as in a crash; otherwise it is asked to exit, as the distributions' service does.
-        """
-        vswitchd = self._processes.pop()
+    def restart(self, *, killed: bool = False) -> None:
+        """Restart vswitchd. The database stays, so it makes bridges and ports again; flows are gone."""
+        self.stop_vswitchd(killed=killed)
+        self.start_vswitchd()
+
+    def stop_vswitchd(self, *, killed: bool = False) -> None:
+        """Ask vswitchd to exit, as the distributions' service does; ``killed``: SIGKILL, as in a crash."""
+        self.note("kills ovs-vswitchd" if killed else "asks ovs-vswitchd to exit")
+        self._end(self._processes.pop(_VSWITCHD), None if killed else self.ctl)
+        self.ctl.close()
+        self.note("ovs-vswitchd has ended")
+
+    def _end(self, process: ManagedProcess, ctl: Unixctl | None) -> None:
         try:
-            if killed:
-                vswitchd.popen.kill()
+            if ctl is None:
+                process.popen.kill()
             else:
-                self.ctl.call("exit", deadline_s=_EXIT_DEADLINE_S)
-            vswitchd.popen.wait(_EXIT_DEADLINE_S)
+                process.check()
+                ctl.call("exit", deadline_s=_EXIT_DEADLINE_S)
+            process.popen.wait(_EXIT_DEADLINE_S)
         except subprocess.TimeoutExpired as error:
             raise TestbedError(
-                f"ovs-vswitchd (pid {vswitchd.pid}) did not exit within {_EXIT_DEADLINE_S:g} s",
-                evidence={vswitchd.log.name: vswitchd.log_tail()},
+                f"{process.name} (pid {process.pid}) did not exit within {_EXIT_DEADLINE_S:g} s",
+                evidence={process.log.name: process.log_tail()},
             ) from error
         finally:
-            vswitchd.stop()
-            self.ctl.close()
+            process.stop()
+
+    def start_vswitchd(self, changed: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Start vswitchd on the database as it is, and wait until it has made bridges and ports; without flows.
+
+        ``changed``: keys of other_config; an empty value removes one.
+        """
+
+        def expect_configuration(transaction: ovs.db.idl.Transaction) -> None:
+            self._change_config(changed, transaction)
+            self.db.root.next_cfg = int(self.db.root.next_cfg) + 1
+
+        self.db.transact(expect_configuration, "what OVS is to start with", _EXIT_DEADLINE_S, applied=False)
         self.vswitchd = self._start_vswitchd()
-        self.db.transact(lambda _: None, "its bridges after a restart", _START_DEADLINE_S)
+        self.note("ovs-vswitchd has taken its configuration")
+
+    def restart_database(self, between: Callable[[], None] = lambda: None) -> None:
+        """Ask ovsdb-server to exit, and start it on the same file; returns when it answers us.
+
+        ``between``: called while none runs.
+        """
+        self.note("asks ovsdb-server to exit")
+        with closing(Unixctl(self.directory / "ovsdb-server.ctl", _SERVER)) as ctl:
+            self._end(self._processes.pop(_SERVER), ctl)
+        between()
+        self._serve_database(None)
+        self.db.reopen(self.binaries.schema, _SERVER_DEADLINE_S)
+        self.note("ovsdb-server answers")
+
+    def set_config(self, changed: Mapping[str, str]) -> None:
+        """Change keys of other_config, and wait until vswitchd has applied it; an empty value removes one."""
+        self.db.transact(partial(self._change_config, changed), "a change of its settings", _START_DEADLINE_S)
+
+    def _change_config(self, changed: Mapping[str, str], _: ovs.db.idl.Transaction) -> None:
+        config = {**self.db.root.other_config, **changed}
+        self.db.root.other_config = {key: value for key, value in config.items() if value}
+
+    def use(self, binaries: OvsBinaries, options: InstanceOptions) -> dict[str, str]:
+        """Start programs of another installation from now on; returns what changes in other_config.
+
+        As ``start_vswitchd`` takes it.
+        """
+        former = self.other_config
+        self.binaries, self.options = binaries, options
+        self.ofctl = binaries.command(binaries.ofctl, self._journal.directory)
+        self.other_config = self._initial_config()
+        return dict.fromkeys(former, "") | self.other_config
 
     def _vswitchd_cpus(self) -> tuple[int, ...]:
         """The CPUs to start on: the PMDs' CPUs if the main thread does all forwarding in userspace."""
@@ -432,11 +506,11 @@ class OvsInstance(RunningOvs):
     def check_alive(self) -> None:
         self.check_running()
         if not self._frozen:
-            for process in self._processes:
+            for process in self._processes.values():
                 _check_not_stopped(process)
 
     def check_running(self) -> None:
-        for process in self._processes:
+        for process in self._processes.values():
             process.check()
 
     def freeze(self) -> None:
@@ -448,27 +522,36 @@ class OvsInstance(RunningOvs):
         self._frozen = False
 
     def running(self) -> bool:
-        return bool(self._processes) and all(process.running() for process in self._processes)
+        return len(self._processes) == 2 and all(process.running() for process in self._processes.values())
 
     def log_text(self) -> str:
         return (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace")
 
+    def log_since(self, ns: int) -> tuple[LogLine, ...]:
+        """What the daemons and the database did since then, by ``time.monotonic_ns()``, and what we did to them."""
+        self.db.refresh()
+        tables = ("Bridge", "Port", "Interface")
+        names = {str(row.uuid): name for table in tables for name, row in self.db.rows(table).items()}
+        logs = {name: self.directory / f"{name}.log" for name in (_SERVER, _VSWITCHD)}
+        return events_since(ns, logs, self.database_file, names, self.steps)
+
     def logs(self) -> dict[str, str]:
-        return {process.log.name: process.log_tail() for process in self._processes}
+        return {process.log.name: process.log_tail() for process in self._processes.values()}
 
     def close(self, *, keep_namespace: bool = False) -> None:
         """Stop the daemons and remove the directory; and the namespace, unless a borrowed interface is still in it."""
-        if len(self._processes) == 2 and self._processes[1].running():
-            self._processes[1].thaw()
+        vswitchd = self._processes.get(_VSWITCHD)
+        if vswitchd is not None and vswitchd.running():
+            vswitchd.thaw()
             # Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in. If
             # vswitchd hangs or dies, ``stop`` ends it, and the namespace takes its taps along.
             with suppress(TestbedError, subprocess.TimeoutExpired):
                 self.ctl.call("exit", "--cleanup", deadline_s=3.0)
-                self._processes[1].popen.wait(3.0)
+                vswitchd.popen.wait(3.0)
         self.ctl.close()
         if hasattr(self, "db"):
             self.db.close()
-        for process in reversed(self._processes):
+        for process in reversed(self._processes.values()):
             process.stop()
         self._processes.clear()
         if self.namespace is not None and not keep_namespace:

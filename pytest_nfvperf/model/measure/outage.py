@@ -107,11 +107,11 @@ class BlockedDirection:
         ) + (f" and {left_out:,} not offered meanwhile" if (left_out := sum(gap.left_out for gap in self.gaps)) else "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class LogLine:
-    """What somebody did or saw, ns from the event. ``source``: ovs-vswitchd, ovsdb, generator, ..."""
+    """What a DUT did, or was done to it. ``ns``: CLOCK_MONOTONIC; in an Outage from the event. ``source``: who says so."""
 
-    at_ns: int
+    ns: int
     source: str
     text: str
 
@@ -179,9 +179,10 @@ def outage_of(
     named = named or [("", count) for count in result.counts]
     blocked = tuple(_blocked(result, of_class, count, at_ns, recovered=recovered) for of_class, count in named)
     lost = max(0, result.lost)
+    lines = tuple(replace(line, ns=line.ns - began_ns) for line in log)
     chart = _bins(result, at_ns, max((gap.before_ns for each in blocked for gap in each.gaps), default=0))
     return Outage(
-        trial, event, returned_ns - began_ns, blocked, min(lost, _certain_loss(result, at_ns)), lost, *chart, tuple(log)
+        trial, event, returned_ns - began_ns, blocked, min(lost, _certain_loss(result, at_ns)), lost, *chart, lines
     )
 
 
