@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pytest_nfvperf.measure.call_arguments import Live, Sent, WholeLoad, check_live, check_load
+from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live, check_load
 from pytest_nfvperf.measure.events import Event, EventMaker
 from pytest_nfvperf.measure.load_series import with_trials
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Context, Trial, repeat_until_valid
-from pytest_nfvperf.model.arguments import Allowed, checked, number, whole
+from pytest_nfvperf.model.arguments import Allowed, checked, whole
 from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.bounds import completed
@@ -233,7 +233,7 @@ class Outages:
         event: Happening,
         *,
         repeats: Annotated[int, whole(1, 1000)] | None = None,
-        patience_s: Annotated[float, number(0, unit="seconds", above=True)] = PATIENCE_S,
+        patience_s: DurationS = PATIENCE_S,
     ) -> Outcome:
         """Cause an event while frames flow; how long each direction was blocked, again and again.
 

@@ -20,12 +20,21 @@ from pytest_nfvperf.measure.alternation import (
     SubjectDeployer,
     read_blocks,
 )
-from pytest_nfvperf.measure.call_arguments import Label, OneTraffic, Sent, check_sendable
+from pytest_nfvperf.measure.call_arguments import (
+    DurationS,
+    Label,
+    OneTraffic,
+    Sent,
+    WholeLoad,
+    check_load,
+    check_sendable,
+)
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurements import CountedInstructions, ForwardingRate, Measurement, Subject, check_time
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
+from pytest_nfvperf.measure.outage import PATIENCE_S, Happening, OutageTime
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import ndr_to_share
@@ -205,6 +214,26 @@ class Study:
         reach each other again, UnavailableError where we may not restart the DUT.
         """
         return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
+
+    @checked("study.outage")
+    def outage(
+        self,
+        per: Label,
+        subjects: _Subjects,
+        event: Happening,
+        traffic: Sent,
+        load_fps: WholeLoad,
+        *,
+        patience_s: DurationS = PATIENCE_S,
+    ) -> tuple[Outcome, ...]:
+        """For how long an event blocks frames of each subject, which is built anew for each; as the fixture ``outage``.
+
+        ``event``: makes it on each subject, such as ``events.restart``. ``load_fps``: frames/s per direction.
+        ``patience_s``: if frames do not pass again so long after the event, the outage did not end.
+        """
+        check_load("study.outage", traffic, load_fps, patience_s)
+        figure = OutageTime(traffic, self.profile, self._context, event, load_fps, patience_s)
+        return self.compare(per, subjects, figure)
 
     @checked("study.instructions_per_packet")
     def instructions_per_packet(self, per: Label, subjects: _Subjects, traffic: Sent) -> tuple[Outcome, ...]:

@@ -173,12 +173,29 @@ static size_t better_place(const struct port *port, struct frame frame, uint8_t 
 	return 0;
 }
 
+/* Where there is no room for another, only longer ones are kept from then on. */
+static void keep_longer(struct gap_log *log)
+{
+	unsigned int kept = 0;
+
+	log->limit *= 2;
+	for (unsigned int at = 0; at < log->count; at++) {
+		const struct gap *gap = &log->kept[at];
+
+		if (gap->due_before - gap->due_after > log->limit || gap->at_before - gap->at_after > log->limit)
+			log->kept[kept++] = *gap;
+	}
+	log->count = kept;
+}
+
 /* Later frames that came earlier are `due` already: a late one ends no gap of theirs, and shows that all is not blocked. */
 static void note_arrival(struct gap_log *log, uint64_t missing, uint64_t due, uint64_t now)
 {
 	bool late = (int64_t)(due - log->due) < 0;
 
-	if (log->count < MOST_GAPS && (now - log->at > log->limit || (!late && due - log->due > log->limit)))
+	while (log->count == MOST_GAPS)
+		keep_longer(log);
+	if (now - log->at > log->limit || (!late && due - log->due > log->limit))
 		log->kept[log->count++] = (struct gap){
 			.due_after = log->due,
 			.due_before = late ? log->due : due,

@@ -33,7 +33,7 @@ struct gap {
 };
 
 struct gap_log {
-	uint64_t limit; /* cycles: only longer ones are kept */
+	uint64_t limit; /* cycles: only longer ones are kept; more, once there is no room */
 	const struct poll_clock *clock; /* of the thread that reads */
 	uint64_t due, at, absent; /* of the last frame; `due` of the one that was due last */
 	unsigned int count;

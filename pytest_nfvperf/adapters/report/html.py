@@ -36,6 +36,7 @@ from pytest_nfvperf.adapters.report.figures import (
     soak_events,
     soak_facts,
 )
+from pytest_nfvperf.adapters.report.outages import outage_chart, outages_shown
 from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened, measured_on, simulated_lines
@@ -352,7 +353,7 @@ def _topology_pages(tests: Sequence[TestPage], charts: PageCharts) -> list[dict[
 class TestPage:
     """One test, with what became of it; texts are final, charts are inline.
 
-    ``outcomes``, ``soaks``: variables of the template. ``suite``: beside its title; "" in a run of one suite.
+    ``outcomes``, ``soaks``, ``outages``: variables of the template. ``suite``: beside its title; "" in a run of one.
     """
 
     __test__ = False
@@ -366,6 +367,7 @@ class TestPage:
     loose_trials: list[tuple[str, TrialData]]
     picture: Markup | None
     soaks: list[dict[str, Any]]
+    outages: list[dict[str, Any]]
     suite: str
 
     @property
@@ -439,6 +441,10 @@ def page_of_test(
         curves = None if chart is None else charts.add(chart, of, of)
         shown = {"facts": soak_facts(data.soak), "events": list(soak_events(data.soak))}
         soaks.append(shown | {"picture": curves, "samples": data.samples})
+    outages = []
+    for event in outages_shown(test.outages):
+        drawn, of = outage_chart(event["longest"]), f"{name} {event['event']}"
+        outages.append(event | {"picture": None if drawn is None else charts.add(drawn, of, of)})
     # Its datapath, too, where that is a parameter and not the whole run's.
     heading = " · ".join(filter(None, (title(labels), test.data.parameters.get("datapath", ""))))
     return TestPage(
@@ -451,6 +457,7 @@ def page_of_test(
         loose_trials=loose,
         picture=picture,
         soaks=soaks,
+        outages=outages,
         suite=suite,
     )
 

@@ -109,7 +109,7 @@ class BlockedDirection:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogLine:
-    """What a DUT did, or was done to it. ``ns``: CLOCK_MONOTONIC; in an Outage from the event. ``source``: who says so."""
+    """What a DUT did, or was done to it; ``source`` says so. ``ns``: CLOCK_MONOTONIC, of an Outage from the event."""
 
     ns: int
     source: str
@@ -202,10 +202,20 @@ def _blocked(
     seen = [_gap(result.windows, states, gap, interval_ns, at_ns, share) for gap in gaps if gap.due_before_ns > at_ns]
     if seen and not ended:
         seen[-1] = replace(seen[-1], ended=False)
-    own = tuple(gap for gap in seen if gap.lost or gap.least_ns >= _STALL_NS or not gap.ended)
+    own = _apart([gap for gap in seen if gap.lost or gap.least_ns >= _STALL_NS or not gap.ended])
     return BlockedDirection(
         count.direction, of_class, own, fps, max(0, count.lost), count.duplicated, count.out_of_order
     )
+
+
+def _apart(gaps: Sequence[BlockedGap]) -> tuple[BlockedGap, ...]:
+    """The same without time that two of them share: one may be of frames that came late, and the next of lost ones."""
+    found: list[BlockedGap] = []
+    for gap in gaps:
+        after_ns = max(gap.after_ns, found[-1].before_ns) if found else gap.after_ns
+        if gap.before_ns > after_ns:
+            found.append(replace(gap, after_ns=after_ns, least_ns=min(gap.least_ns, gap.before_ns - after_ns)))
+    return tuple(found)
 
 
 def _gap(
@@ -223,8 +233,9 @@ def _gap(
     The DUT need not have blocked while nothing was offered at a gap's ends, nor while the machine kept its CPU.
     """
     read_ns, due_ns = gap.read_before_ns - gap.read_after_ns, gap.due_before_ns - gap.due_after_ns
+    late_ns = max(0, read_ns - due_ns - gap.absent_ns)
     after, before = (
-        (gap.due_after_ns, gap.due_before_ns) if due_ns >= read_ns else (gap.read_after_ns, gap.read_before_ns)
+        (gap.read_after_ns, gap.read_before_ns) if late_ns >= _STALL_NS else (gap.due_after_ns, gap.due_before_ns)
     )
     lost, left_out, not_offered_ns, paused_ns = gap.missing, 0, 0.0, 0.0
     if windows is not None:
@@ -233,7 +244,6 @@ def _gap(
         lost, left_out = gap.missing + round(refused * share), round(skipped * share)
         paused = [at for at in inside if at < len(states) and states[at] is WindowState.PAUSED]
         paused_ns = float(len(paused) * windows.length_ns)
-    late_ns = max(0, read_ns - due_ns - gap.absent_ns)
     least_ns = due_ns - 2 * interval_ns - not_offered_ns if lost else late_ns
     return BlockedGap(after - at_ns, before - at_ns, max(0, round(least_ns - paused_ns)), lost, left_out)
 
