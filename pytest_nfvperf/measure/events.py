@@ -15,6 +15,7 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.arguments import Name, checked, number
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.generator import OWN_RING
 
 EVENT_AT_S = 0.5
 """When an event of an outage happens, seconds after the trial begins to send: by then the rate is known."""
@@ -102,6 +103,23 @@ def upgrade(live: Live, to: Name) -> Event:
     return Event(
         f"upgrade to {to}", EVENT_AT_S, changing(done.act), _set_up_after(live, changing(done.undo or done.act))
     )
+
+
+@checked("events.reconnect")
+def reconnect(live: Live, port: Name) -> Event:
+    """A far end hangs up and listens again at once, as a VM that restarts: OVS, the client, has to connect again.
+
+    ``port``: a vhost-user port of the generator. With OVS as the server (dpdkvhostuser) no port of ours connects.
+    """
+    generator = live.deployment.generator
+    if generator is None or generator.sending().get(port) != OWN_RING:
+        raise UnavailableError(f"port {port!r} is no vhost-user port of the generator whose far end could hang up")
+
+    def act() -> None:
+        generator.set_link(port, up=False)
+        generator.set_link(port, up=True)
+
+    return Event(f"reconnect of {port}", EVENT_AT_S, act)
 
 
 @checked("events.restart_database")

@@ -161,6 +161,10 @@ class Generator(ABC):
         For a generator on the DUT's machine, which timestamps what happens to them there.
         """
 
+    def set_link(self, port: str, *, up: bool) -> None:
+        """Let the far end of a port go, or come back, in a running trial that lists gaps; from another thread."""
+        raise UnavailableError(f"generator {self.info().engine} cannot take the link of its port {port!r} down")
+
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
         """From each of its polling threads to each of the CPUs that is not its own; takes about a millisecond a pair.
 
@@ -196,10 +200,6 @@ class RunningTrial(ABC):
 
         Can be called twice, and from a signal handler while ``next_interval`` waits.
         """
-
-    def set_link(self, port: str, *, up: bool) -> None:
-        """Let the far end of a port go, or come back, in a trial that lists gaps; from another thread, too."""
-        raise UnavailableError(f"this generator cannot take the link of its port {port!r} down")
 
     def watch(self, pollers: Sequence[Poller]) -> None:
         """From now on watch these polling threads: the DUT was started again. From another thread, too."""

@@ -158,6 +158,7 @@ class EmbeddedGenerator(Generator):
         self._pollers: tuple[Poller, ...] = ()
         self._carrier_losses: Mapping[str, int] = {}
         self._closed = False
+        self._running: EngineTrial | None = None
         eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
         # DPDK makes its runtime directory there (since 21.11), otherwise under /var/run/dpdk, where it would stay.
@@ -300,7 +301,14 @@ class EmbeddedGenerator(Generator):
         request = self._request(spec) | {"interval_ns": round(interval_s * 1e9)}
         number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
         skipped, sent = most_skipped(spec, self._options.skipped_share), spec.streams(frames_of(spec))
-        return EngineTrial(self._engine, number, interval_s, skipped, sent, lambda answer: self._result(spec, answer))
+        self._running = EngineTrial(
+            self._engine, number, interval_s, skipped, sent, lambda answer: self._result(spec, answer)
+        )
+        return self._running
+
+    def set_link(self, port: str, *, up: bool) -> None:
+        if self._running is not None:
+            self._running.set_link(port, up=up)
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
         """Measure a cache line's round trip between each polling thread's CPU and each of these others."""
