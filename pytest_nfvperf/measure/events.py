@@ -61,7 +61,7 @@ def _set_up_after(live: LiveTopology, act: Callable[[], object]) -> Callable[[],
 
 
 @checked("events.restart")
-def restart(live: Live, flows: Literal["restored", "lost"] = "lost") -> Event:
+def restart(live: Live, flows: Literal["restored", "lost"] = "lost", controller: bool = False) -> Event:
     """Restart vswitchd.
 
     ``flows``: "lost": vswitchd starts without flows, and gets them at once from us, as from a controller. "restored":
@@ -69,7 +69,12 @@ def restart(live: Live, flows: Literal["restored", "lost"] = "lost") -> Event:
     before any frame passes (flow-restore-wait). What that loses stays lost until the trial has ended, because it
     belongs to the outage: meters, all flows of a bridge that has one flow with a meter, all flows of a bridge with a
     controller.
+
+    ``controller``: the bridges get one of the run's, which adds no flow after a restart.
     """
+    if controller:
+        _dut(live).operation("give a controller to", fail_mode="secure").act()
+        live.apply_configure(live.runner.recorder)
     done = _dut(live).operation("restart", flows=flows)
     if flows == "lost":
         return Event("restart, flows lost", EVENT_AT_S, _set_up_after(live, done.act))
@@ -126,3 +131,15 @@ def reconnect(live: Live, port: Name) -> Event:
 def restart_database(live: Live) -> Event:
     """Restart ovsdb-server alone. Forwarding goes on; the event ends when vswitchd is connected again."""
     return Event("restart of the database", EVENT_AT_S, _dut(live).operation("restart the database of").act)
+
+
+@checked("events.lose_controller")
+def lose_controller(live: Live, fail_mode: Literal["secure", "standalone"] = "secure") -> Event:
+    """Take away the bridges' controller, which is one of the run's; after the trial it is there again.
+
+    ``fail_mode``: "secure": the flows stay. "standalone": after 3 s (three inactivity probes of 1 s) OVS removes them
+    and learns MAC addresses.
+    """
+    done = _dut(live).operation("take the controller from", fail_mode=fail_mode)
+    live.apply_configure(live.runner.recorder)
+    return Event(f"controller lost, {fail_mode}", EVENT_AT_S, done.act, _set_up_after(live, done.undo or done.act))

@@ -258,7 +258,8 @@ class Datapath(ABC):
         """Prepare an operation under the topologies that are built: what ``nfv.events`` does to a DUT.
 
         ``name``: "restart" (``flows``: "lost" or "restored"), "kill", "restart the database of", "upgrade" (``to``: the
-        name of a version), "take the controller from" (``fail_mode``: "secure" or "standalone").
+        name of a version), "give a controller to" and "take the controller from" (``fail_mode``: "secure" or
+        "standalone"; prepared, the latter has a controller).
 
         Raises UnavailableError for what this DUT cannot do.
         """

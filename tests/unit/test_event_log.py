@@ -54,8 +54,8 @@ def test_a_transaction_says_which_rows_it_changed() -> None:
         + '{"_date": 17'
     )
     assert list(transactions(text, OFFSET_NS, {PORT: "p0"})) == [
-        LogLine(5_000_000, "database", "ovs-vsctl: Interface p0: ofport=3"),
-        LogLine(7_000_000, "database", 'Port p0 is deleted; Bridge br0: name="br0" ports=["set", []]'),
+        LogLine(5_000_000, "database", "ovs-vsctl; Interface p0: ofport=3"),
+        LogLine(7_000_000, "database", 'Port p0: deleted; Bridge br0: name="br0" ports=["set", []]'),
     ]
 
 

@@ -22,6 +22,7 @@ from pytest_nfvperf.adapters.net.ends import read_links, set_admin_state
 from pytest_nfvperf.adapters.net.interface_counters import LinkName, LinkReading, LinkWatch
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.ovs.controller import OwnController
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.offload import log_time, not_offloaded, read_share
 from pytest_nfvperf.adapters.ovs.openflow import (
@@ -247,6 +248,7 @@ class BuiltOvsTopology(BuiltNode):
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._wired: dict[str, OvsPort] = {}
         self._connector: VhostConnector | None = None
+        self._controller = OwnController(instance, topology.bridges)
         self.link_watch: LinkWatch | None = None
         self._links_can_be_set: set[str] = set()
         self._built_at = log_time()
@@ -386,15 +388,18 @@ class BuiltOvsTopology(BuiltNode):
     def check(self) -> None:
         self._port_maker.cabling.check()
 
-    def restarted(self) -> None:
-        """Restore flows and neighbours after a restart of OVS, whose database does not keep them."""
-        self.serve()
-        self._replace_flows()
-
-    def serve(self) -> None:
-        """Give a restarted OVS, perhaps of another version, what it learns from the network around it: neighbours."""
+    def restarted(self, *, flows: bool = True) -> None:
+        """Restore neighbours and flows after a restart of OVS, perhaps to another version: its database has none."""
         self._openflow = OpenFlow(self.instance.ofctl, self.instance.sockets)
         self._port_maker.set_neighbours()
+        if flows:
+            self._replace_flows()
+
+    def attach_controller(self, fail_mode: str) -> OwnController:
+        """Give its bridges a controller of the run's, and the flows that OVS removes for it."""
+        self._controller.attach(fail_mode)
+        self._replace_flows()
+        return self._controller
 
     def losses(self) -> dict[str, int]:
         return self._port_maker.cabling.losses()
@@ -584,6 +589,7 @@ class BuiltOvsTopology(BuiltNode):
         if self.closed:
             return
         self.closed = True
+        self._controller.lose()
         if self._connector is not None:
             self._connector.close()
         if self.link_watch is not None:

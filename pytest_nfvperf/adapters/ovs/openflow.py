@@ -23,7 +23,7 @@ from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.topology import Topology
 
 _XID = 1
-_ERROR, _FLOW_MOD, _MULTIPART_REQUEST, _MULTIPART_REPLY, _BARRIER_REQUEST, _BARRIER_REPLY = 1, 14, 18, 19, 20, 21
+_ERROR, _FLOW_MOD, _MULTIPART_REQUEST, _MULTIPART_REPLY, BARRIER_REQUEST, BARRIER_REPLY = 1, 14, 18, 19, 20, 21
 
 _VERSION = 0x05
 _HEADER = struct.Struct("!BBHI")  # version, type, length, xid
@@ -265,9 +265,9 @@ def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequen
 
 
 def _modify_flows(bridge: OpenFlowConnection, bodies: Iterable[bytes], what: str) -> None:
-    bridge.send(*((_FLOW_MOD, body) for body in bodies), (_BARRIER_REQUEST, b""))
+    bridge.send(*((_FLOW_MOD, body) for body in bodies), (BARRIER_REQUEST, b""))
     for kind, _ in bridge.answers(what):
-        if kind == _BARRIER_REPLY:
+        if kind == BARRIER_REPLY:
             return
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.host.polling_threads import PollingThreads
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode, BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.controller import OwnController
 from pytest_nfvperf.adapters.ovs.counters import KernelCollector, OvsCollector
 from pytest_nfvperf.adapters.ovs.installation import MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, Uplinks
@@ -194,19 +195,19 @@ class OvsDatapath(NodeOvs):
         ``killed``: by SIGKILL, as in a crash; otherwise OVS is asked to exit. UnavailableError for the system's OVS.
         """
         self._own().restart(killed=killed)
-        self._restarted()
+        self._serve(flows=True)
 
     def operation(self, name: str, **details: str) -> Operation:
-        match name:
-            case "restart":
-                return self._prepare_restart(self._own(), **details)
-            case "kill":
-                self._own()
-                return Operation(partial(self.restart, killed=True))
-            case "upgrade":
-                return self._prepare_upgrade(self._own(), **details)
-            case "restart the database of":
-                return Operation(partial(_restart_database, self._own()))
+        prepare: Mapping[str, Callable[..., Operation]] = {
+            "restart": self._prepare_restart,
+            "kill": lambda _: Operation(partial(self.restart, killed=True)),
+            "upgrade": self._prepare_upgrade,
+            "restart the database of": lambda instance: Operation(partial(_restart_database, instance)),
+            "give a controller to": lambda _, **more: Operation(partial(self._attach_controllers, **more)),
+            "take the controller from": self._prepare_loss,
+        }
+        if name in prepare:
+            return prepare[name](self._own(), **details)
         return super().operation(name, **details)
 
     def _own(self) -> OvsInstance:
@@ -218,7 +219,7 @@ class OvsDatapath(NodeOvs):
         if flows == "lost":
             return Operation(self.restart)
         ovs_save(instance.binaries)
-        return Operation(partial(restart_as_ovs_ctl, instance, self._serve), self._restarted)
+        return Operation(partial(restart_as_ovs_ctl, instance, self._serve), partial(self._serve, flows=True))
 
     def _prepare_upgrade(self, instance: OvsInstance, to: str) -> Operation:
         testbed, dut = self._asked
@@ -235,7 +236,7 @@ class OvsDatapath(NodeOvs):
 
         def undo() -> None:
             self._change_version(instance, *former)
-            self._restarted()
+            self._serve(flows=True)
 
         return Operation(
             partial(self._change_version, instance, testbed, binaries, replace(options, process=now.process)), undo
@@ -246,7 +247,7 @@ class OvsDatapath(NodeOvs):
     ) -> None:
         detail = self._info.detail.replace(str(instance.binaries.vswitchd), str(binaries.vswitchd))
         self._testbed = testbed
-        restart_as_ovs_ctl(instance, self._serve, binaries, options)
+        restart_as_ovs_ctl(instance, self._serve, (binaries, options))
         self.collector.forget_version()
         self._info = replace(
             self._info,
@@ -256,15 +257,23 @@ class OvsDatapath(NodeOvs):
             **installation_facts(testbed.ovs, binaries, instance),
         )
 
-    def _serve(self) -> None:
+    def _attach_controllers(self, fail_mode: str) -> list[OwnController]:
+        return [built.attach_controller(fail_mode) for built in self._live_topologies()]
+
+    def _prepare_loss(self, instance: OvsInstance, fail_mode: str) -> Operation:
+        attached = self._attach_controllers(fail_mode)
+
+        def lose() -> None:
+            for controller in attached:
+                controller.lose()
+            instance.note("the controller is lost")
+
+        return Operation(lose, partial(self._attach_controllers, fail_mode))
+
+    def _serve(self, *, flows: bool = False) -> None:
         for built in self._live_topologies():
             self.instance.pin_main_thread(self._main_thread_cpus(built.topology, NO_UPLINKS))  # nodes do not restart
-            built.serve()
-
-    def _restarted(self) -> None:
-        self._serve()
-        for built in self._live_topologies():
-            built.restarted()
+            built.restarted(flows=flows)
 
     def log_since(self, ns: int) -> Sequence[LogLine]:
         return self.instance.log_since(ns) if isinstance(self.instance, OvsInstance) else ()

@@ -27,7 +27,8 @@ _COLUMNS: Mapping[str, str] = {
     "Open_vSwitch": (
         "bridges cur_cfg next_cfg other_config external_ids dpdk_initialized dpdk_version iface_types datapath_types"
     ),
-    "Bridge": "name ports mirrors datapath_type fail_mode other_config protocols external_ids",
+    "Bridge": "name ports mirrors datapath_type fail_mode other_config protocols external_ids controller",
+    "Controller": "target inactivity_probe max_backoff",
     "Port": "name interfaces tag trunks vlan_mode bond_mode lacp external_ids",
     "Mirror": (
         "name select_all select_src_port select_dst_port select_vlan output_port output_vlan snaplen statistics"

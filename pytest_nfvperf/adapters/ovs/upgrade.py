@@ -1,7 +1,6 @@
 """Restarts that keep flows, as ``ovs-ctl restart`` does them, and upgrades in place from one version to another.
 
-The flows are saved and restored by the version's own ``ovs-save``. What that loses is lost here, too: meters, and with
-one flow that has a meter all flows of its bridge; on a bridge with a controller all flows.
+Flows are saved and restored by the version's own ``ovs-save``: what that loses is lost here, too.
 """
 
 from __future__ import annotations
@@ -9,114 +8,81 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, copy_schema
-from pytest_nfvperf.adapters.process.process import completed, describe_exit, run
+from pytest_nfvperf.adapters.process.process import completed, run
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 
-FLOW_RESTORE_WAIT = "flow-restore-wait"
-
-_SCRIPT_DEADLINE_S = 60.0
-_CONVERT_DEADLINE_S = 60.0
+_WAIT = "flow-restore-wait"
+_DEADLINE_S = 60.0
 _MOST_PRINTED = 2_000
 
 
 def ovs_save(binaries: OvsBinaries) -> Path:
     """The version's own script; UnavailableError where it, or a program that it calls, is not installed."""
     script = binaries.schema.parent / "scripts" / "ovs-save"
-    missing = [path for path in (script, *_tools(binaries).values()) if not path.is_file()]
-    if missing:
-        raise UnavailableError(
-            f"flows are restored by OVS's own scripts, and OVS {binaries.version} has no {missing[0]}: use a complete "
-            "installation, or flows='lost'"
-        )
+    for path in (script, *_tools(binaries)):
+        if not path.is_file():
+            raise UnavailableError(
+                f"OVS's own scripts restore flows, and OVS {binaries.version} has no {path}: use a complete "
+                "installation, or flows='lost'"
+            )
     return script
 
 
-def _tools(binaries: OvsBinaries) -> dict[str, Path]:
-    return {name: binaries.ofctl.with_name(name) for name in ("ovs-ofctl", "ovs-vsctl", "ovs-appctl")}
+def _tools(binaries: OvsBinaries) -> list[Path]:
+    return [binaries.ofctl.with_name(name) for name in ("ovs-ofctl", "ovs-vsctl", "ovs-appctl")]
 
 
 def restart_as_ovs_ctl(
-    instance: OvsInstance,
-    serve: Callable[[], None],
-    binaries: OvsBinaries | None = None,
-    options: InstanceOptions | None = None,
+    instance: OvsInstance, serve: Callable[[], None], *version: tuple[OvsBinaries, InstanceOptions]
 ) -> None:
     """Restart ovsdb-server and vswitchd as ``restart()`` of OVS's utilities/ovs-lib.in does.
 
-    Args:
-        instance: a private OVS.
-        serve: called once vswitchd has its ports, before the flows are restored: what the network around it knows.
-        binaries: of the version to start; None: of the same. Its database is converted, up or down.
-        options: of that version.
+    ``serve``: called once vswitchd has its ports: what it learns from the network. ``version``: to start; the database
+    is converted, up or down.
 
     Raises:
-        TestbedError: a daemon did not end or start, or a script could not run; what flows OVS refused is only noted.
+        TestbedError: a daemon did not end or start, or a script did not run. Flows that OVS refuses are only noted.
     """
-    script = _save_flows(instance)
-    changed: Mapping[str, str] = {}
-    if binaries is not None and options is not None:
-        changed = instance.use(binaries, options)
+    instance.db.refresh()
+    script = instance.directory / "restore-flows.sh"
+    save = [str(ovs_save(instance.binaries)), "save-flows", *sorted(instance.db.rows("Bridge"))]
+    _run_script(instance, "ovs-save has saved the flows", *save, output=script)
+    changed = [entry for each in version for entry in instance.use(*each).items()]
     instance.restart_database(lambda: _convert(instance))
     instance.stop_vswitchd()
-    instance.start_vswitchd({**changed, FLOW_RESTORE_WAIT: "true"})
+    instance.start_vswitchd({**dict(changed), _WAIT: "true"})
     serve()
-    _run_script(instance, script)
-    instance.set_config({FLOW_RESTORE_WAIT: ""})
-    instance.note(f"ovs-vswitchd forwards again: {FLOW_RESTORE_WAIT} is removed")
+    _run_script(instance, "the script of ovs-save has restored the flows", str(script))
+    instance.set_config({_WAIT: ""})
+    instance.note(f"{_WAIT} is removed")
 
 
-def _save_flows(instance: OvsInstance) -> Path:
-    instance.db.refresh()
-    bridges = sorted(instance.db.rows("Bridge"))
-    said = _with_tools(instance, ["sh", str(ovs_save(instance.binaries)), "save-flows", *bridges])
-    instance.note(f"ovs-save has saved the flows of {len(bridges)} bridges{_printed(said.stderr)}")
-    script = instance.directory / "restore-flows.sh"
-    try:
-        script.write_text(said.stdout, encoding="utf-8")
-    except OSError as error:
-        raise TestbedError(f"the saved flows cannot be written to {script}: {error.strerror}") from error
-    return script
-
-
-def _run_script(instance: OvsInstance, script: Path) -> None:
-    done = _with_tools(instance, ["sh", str(script)])
-    status = "" if done.returncode == 0 else f" ({describe_exit(done.returncode)})"
-    instance.note(f"the script of ovs-save has restored flows{status}{_printed(done.stdout + done.stderr)}")
-
-
-def _printed(text: str) -> str:
-    return f"; it printed: {text.strip()[:_MOST_PRINTED]}" if text.strip() else ""
-
-
-def _with_tools(instance: OvsInstance, command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a script of OVS that calls its programs by name: they are this version's, and speak to this instance."""
+def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | None = None) -> None:
+    """Run a script that calls OVS's programs by name: they are this version's, and speak to this instance."""
     here = instance.directory
     tools = here / "tools"
     try:
         tools.mkdir(exist_ok=True)
-        for name, program in _tools(instance.binaries).items():
-            argv = [*instance.binaries.command(program, here), *_targets(name, here)]
-            (tools / name).write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n', encoding="utf-8")
-            (tools / name).chmod(0o755)
+        for program in _tools(instance.binaries):
+            target = [f"--target={here / 'vswitchd.ctl'}"] if program.name == "ovs-appctl" else []
+            argv = [*instance.binaries.command(program, here), *target]
+            (tools / program.name).write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n', encoding="utf-8")
+            (tools / program.name).chmod(0o755)
         where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}"]
-        directories = [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
-        return completed(["env", *where, *directories, *command], _SCRIPT_DEADLINE_S)
-    except OSError as error:
-        raise TestbedError(f"OVS's scripts cannot run in {here}: {error.strerror}: {error.filename}") from error
-    except subprocess.TimeoutExpired as error:
-        raise TestbedError(
-            f"{' '.join(command)} did not end within {_SCRIPT_DEADLINE_S:g} s", evidence=dict(instance.logs())
-        ) from error
-
-
-def _targets(name: str, directory: Path) -> list[str]:
-    return [f"--target={directory / 'vswitchd.ctl'}"] if name == "ovs-appctl" else []
+        where += [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
+        said = completed(["env", *where, "sh", *command], _DEADLINE_S)
+        if output is not None:
+            output.write_text(said.stdout, encoding="utf-8")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TestbedError(f"{command[0]} of OVS did not run: {error}", evidence=dict(instance.logs())) from error
+    printed = (said.stderr if output is not None else said.stdout + said.stderr).strip()
+    instance.note(f"{done}; it printed: {printed[:_MOST_PRINTED]}" if printed else done)
 
 
 def _convert(instance: OvsInstance) -> None:
@@ -125,16 +91,16 @@ def _convert(instance: OvsInstance) -> None:
     TestbedError where it cannot be: ``ovs-ctl`` would go on with an empty one.
     """
     file, binaries = instance.database_file, instance.binaries
-    schema = copy_schema(binaries.schema, file)
     tool = binaries.command(binaries.ovsdb_tool, file.parent)
-    if run([*tool, "needs-conversion", file, schema]).strip() != "yes":
-        return
-    former = run([*tool, "db-version", file]).strip()
     try:
-        shutil.copyfile(file, file.with_name(f"{file.name}.backup{former}"))
+        schema = copy_schema(binaries.schema, file)
+        if run([*tool, "needs-conversion", file, schema]).strip() != "yes":
+            return
+        shutil.copyfile(file, file.with_name(f"{file.name}.backup"))
     except OSError as error:
-        raise TestbedError(f"the database {file} cannot be saved before it is converted: {error.strerror}") from error
+        raise TestbedError(f"the database {file} cannot be saved before it is converted: {error}") from error
+    former = run([*tool, "db-version", file]).strip()
     with suppress(TestbedError):  # an older version may not know all that is in there; ovs-ctl goes on, too
-        run([*tool, "compact", file], deadline_s=_CONVERT_DEADLINE_S)
-    run([*tool, "convert", file, schema], deadline_s=_CONVERT_DEADLINE_S)
+        run([*tool, "compact", file], deadline_s=_DEADLINE_S)
+    run([*tool, "convert", file, schema], deadline_s=_DEADLINE_S)
     instance.note(f"the database is converted from schema {former} to {run([*tool, 'db-version', file]).strip()}")
