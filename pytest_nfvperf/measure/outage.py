@@ -197,7 +197,7 @@ class OutageTime(TrafficMeasurement):
             InvalidTrialsError: the rig disturbed all trials so that they say nothing.
             TestbedError: the event failed, or the rig broke.
         """
-        event = self.event(live)
+        event, live.changed = self.event(live), True
         live.learn(self.traffic)
         spec = self.spec(live)
         found: list[Outage] = []
@@ -263,8 +263,6 @@ class Outages:
         most = 0 if self.simulated else repeats or self.profile.comparison_repeats
         while len(outages) < most and (not outages or outages[-1].ended):
             outages.append(figure.outage(live))
-        if outages and not outages[-1].ended and live.rig is not None:
-            live.rig.remove_topology()  # the next test must not inherit it
         trials = tuple(each.trial for each in outages)
         outcome = Outcome(
             labels=tuple(sorted(labels.items())),

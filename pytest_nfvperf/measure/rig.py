@@ -253,6 +253,7 @@ class LiveTopology:
         current: None once it is not deployed any more.
         replaced_by: the topology that was deployed after it, by name; "" for none.
         configure: the test's own function, called after each build.
+        changed: an event changed the DUT below it: the next test has it built anew.
     """
 
     topology: Topology
@@ -264,6 +265,7 @@ class LiveTopology:
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
     stopwatch: Stopwatch = field(default_factory=lambda: Stopwatch(SystemClock()))
     configure: Callable[[LiveTopology], object] | None = None
+    changed: bool = False
 
     def apply_configure(self, recorder: Recorder) -> None:
         """Let the test set up what was built, or started again."""
@@ -459,7 +461,8 @@ class Rig:
         topology = with_queues(topology, dut.tuning)
         dut = with_nodes(dut, topology)
         configure = self.context.configures.get(topology.name)
-        if self._live and (self._live.topology, self._dut, self._live.configure) == (topology, dut, configure):
+        wanted = (topology, dut, configure)
+        if self._live and not self._live.changed and (self._live.topology, self._dut, self._live.configure) == wanted:
             return self._live
         if self._live is not None:
             self._live.replaced_by = topology.name

@@ -213,13 +213,11 @@ _OF_OTHERS = {
         for step, what in _STEPS.items()
     },
     "outage": _seconds(
-        "outage of an event",
-        "blocked by an event, in the direction that it blocks longest: median (RFC 6201)",
-        compared=True,
+        "blocked", "by an event, in the direction that it blocks longest; median of repeats (RFC 6201)", compared=True
     ),
-    "outage_longest": _seconds("longest outage of an event", "the same, of the worst repeat"),
-    "outage_frames": Metric("frames lost by an event", "offered - received", "frames", LOWER, "0", compared=True),
-    "recovery": _seconds("recovery from an event", "from the event to the end of the last gap", compared=True),
+    "outage_longest": _seconds("blocked at worst", "the same, of the worst repeat"),
+    "outage_frames": Metric("lost by the event", "offered - received", "frames", LOWER, "0", compared=True),
+    "recovery": _seconds("recovered after", "from an event to the end of the last gap", compared=True),
     "outage_time": _seconds("outage", "longest time without a frame of a direction that had been forwarded"),
     "recovery_time": _seconds("recovery", "from the end of a failure or overload to all being there again"),
     "survival_time": _seconds("survival", "from the begin of an overload to the end of the routing session", HIGHER),

@@ -7,6 +7,7 @@ earlier run since the machine's start are a better reference.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -284,6 +285,7 @@ class EngineTrial(RunningTrial):
         self._priority = RaisedPriority()
         self._stopped = False
         self._unanswered = 0
+        self._answered = threading.Condition()
         self._result: TrialResult | None = None
         self._before_ns = 0
         self._before = [TrialProgress()] * len(sent)
@@ -306,7 +308,9 @@ class EngineTrial(RunningTrial):
                 self._result = self._finish(check_answer(self._engine, "trial", line))
             elif self._unanswered and (line.get("id") or 0) > self._request:
                 # A refusal does no harm: a trial that had just ended had nothing to stop, and no link to set.
-                self._unanswered -= 1
+                with self._answered:
+                    self._unanswered -= 1
+                    self._answered.notify_all()
             else:
                 raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
         return None
@@ -317,13 +321,18 @@ class EngineTrial(RunningTrial):
             self._send("stop")
 
     def set_link(self, port: str, *, up: bool) -> None:
-        if self._result is None:
-            self._send("link", name=port, up=up)
+        self._ask("link", name=port, up=up)
 
     def watch(self, pollers: Sequence[Poller]) -> None:
         for one in pollers:
+            self._ask("watch", cpu=one.cpu, process=one.process, thread=one.thread)
+
+    def _ask(self, command: str, **arguments: Any) -> None:
+        """Send a command, and wait until the thread that reads intervals has its answer: one at a time."""
+        with self._answered:
             if self._result is None:
-                self._send("watch", cpu=one.cpu, process=one.process, thread=one.thread)
+                self._send(command, **arguments)
+                self._answered.wait_for(lambda: self._unanswered == 0, _GRACE_S)
 
     def _send(self, command: str, **arguments: Any) -> None:
         self._unanswered += 1  # first: another thread may read the answer at once
