@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.disturbance.trial import TrialResult
-from pytest_nfvperf.model.disturbance.windows import Windows, WindowState, lost_by_window
+from pytest_nfvperf.model.disturbance.windows import Windows, WindowState, lost_by_window, reaching
 from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.trial import ArrivalGap, Direction, DirectionCounts
@@ -182,7 +182,14 @@ def outage_of(
     lines = tuple(replace(line, ns=line.ns - began_ns) for line in log)
     chart = _bins(result, at_ns, max((gap.before_ns for each in blocked for gap in each.gaps), default=0))
     return Outage(
-        trial, event, returned_ns - began_ns, blocked, min(lost, _certain_loss(result, at_ns)), lost, *chart, lines
+        trial,
+        event,
+        returned_ns - began_ns,
+        blocked,
+        min(lost, _certain_loss(result, blocked, at_ns)),
+        lost,
+        *chart,
+        lines,
     )
 
 
@@ -262,15 +269,21 @@ def _offered_within(windows: Windows, inside: range) -> tuple[int, int, float]:
     return refused, skipped, float(empty * windows.length_ns)
 
 
-def _certain_loss(result: TrialResult, at_ns: int) -> int:
-    """Frames lost from the event on, in windows in which nobody kept the DUT from its CPU."""
-    windows = result.windows
-    if windows is None:
-        return max(0, result.lost)
-    losses, states = lost_by_window(windows, result.due_s, result.lost), windows.ends(result.due_s)
-    first = int(at_ns // windows.length_ns)
-    own = [lost for at, lost in enumerate(losses) if at >= first and states[at] is not WindowState.PAUSED]
-    return max(0, sum(own))
+def _certain_loss(result: TrialResult, blocked: Sequence[BlockedDirection], at_ns: int) -> int:
+    """Frames that the DUT lost for certain from the event on.
+
+    Of a gap's those of the time that is certain; of others those of windows in which, and before which, nobody kept the
+    DUT from its CPU: a lost frame is missed when the next one arrives.
+    """
+    gaps = [gap for each in blocked for gap in each.gaps]
+    certain = sum(gap.lost * gap.least_ns / gap.blocked_ns for gap in gaps if gap.blocked_ns)
+    others = max(0, result.lost - sum(gap.lost for gap in gaps))
+    if (windows := result.windows) is not None:
+        losses, states = lost_by_window(windows, result.due_s, result.lost), reaching(windows.ends(result.due_s))
+        first = int(at_ns // windows.length_ns)
+        own = [lost for at, lost in enumerate(losses) if at >= first and states[at] is not WindowState.PAUSED]
+        others = min(others, max(0, sum(own)))
+    return round(certain) + others
 
 
 def _bins(result: TrialResult, at_ns: int, until_ns: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
