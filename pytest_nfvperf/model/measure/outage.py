@@ -244,29 +244,42 @@ def _gap(
     after, before = (
         (gap.read_after_ns, gap.read_before_ns) if late_ns >= _STALL_NS else (gap.due_after_ns, gap.due_before_ns)
     )
-    lost, left_out, not_offered_ns, paused_ns = gap.missing, 0, 0.0, 0.0
+    lost, left_out, certain_ns, paused_ns = gap.missing, 0, float(due_ns), 0.0
     if windows is not None:
         inside = range(int(after // windows.length_ns), int(-(-before // windows.length_ns)))
-        refused, skipped, not_offered_ns = _offered_within(windows, inside)
-        lost, left_out = gap.missing + round(refused * share), round(skipped * share)
+        refused, skipped = (_frames(windows, name, inside) for name in ("refused", "skipped"))
+        lost, left_out = gap.missing + round(sum(refused) * share), round(sum(skipped) * share)
+        certain_ns = _offered_span_ns(windows, inside, after, before, interval_ns)
         paused = [at for at in inside if at < len(states) and states[at] is WindowState.PAUSED]
         paused_ns = float(len(paused) * windows.length_ns)
-    least_ns = due_ns - 2 * interval_ns - not_offered_ns if lost else late_ns
+    least_ns = certain_ns - 2 * interval_ns if lost else late_ns
     return BlockedGap(after - at_ns, before - at_ns, max(0, round(least_ns - paused_ns)), lost, left_out)
 
 
-def _offered_within(windows: Windows, inside: range) -> tuple[int, int, float]:
-    """Frames refused and left out in these windows, and the time at both ends of them without an offered one, ns."""
-    offered, refused, skipped = [0] * len(inside), 0, 0
+def _frames(windows: Windows, name: str, inside: range) -> list[int]:
+    """Frames of all threads in each of these windows."""
+    columns = [getattr(thread, name) for thread in windows.threads]
+    return [sum(column[at] for column in columns if at < len(column)) for at in inside]
+
+
+def _offered_span_ns(windows: Windows, inside: range, after: float, before: float, interval_ns: float) -> float:
+    """From the first frame that was certainly offered in a gap to the last: at its ends some may have been left out."""
+    skipped, refused, sent = (_frames(windows, name, inside) for name in ("skipped", "refused", "sent"))
+    offered = [early + late for early, late in zip(sent, refused, strict=True)]
+    first, last, edge = after, before, len(inside) - 1
     for number, at in enumerate(inside):
-        for thread in windows.threads:
-            if at < len(thread.sent):
-                offered[number] += thread.sent[at] + thread.refused[at]
-                refused += thread.refused[at]
-                skipped += thread.skipped[at]
-    busy = [number for number, frames in enumerate(offered) if frames]
-    empty = len(inside) if not busy else busy[0] + len(inside) - 1 - busy[-1]
-    return refused, skipped, float(empty * windows.length_ns)
+        end_ns = (at + 1) * windows.length_ns
+        if skipped[number]:
+            first = float(end_ns)
+        if (not skipped[number] and end_ns - after > interval_ns) or (number and offered[number]):
+            break  # the offered frames of the first window may be older than the gap
+    for number, at in reversed(list(enumerate(inside))):
+        start_ns = at * windows.length_ns
+        if skipped[number]:
+            last = float(start_ns)
+        if (not skipped[number] and before - start_ns > interval_ns) or (number < edge and offered[number]):
+            break
+    return max(0.0, last - first)
 
 
 def _certain_loss(result: TrialResult, blocked: Sequence[BlockedDirection], at_ns: int) -> int:
