@@ -65,7 +65,7 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ovs(journal: Journal, newer: Path) -> Iterator[OvsDatapath]:
     bed = testbed("netdev")
-    named = (NamedOvs("newer", str(newer)), NamedOvs("none", "/no/such"))
+    named = (NamedOvs("newer", str(newer), str(newer)), NamedOvs("none", "/no/such", "/no/such"))
     with started_on(dataclasses.replace(bed, ovs=dataclasses.replace(bed.ovs, versions=named)), journal, "own") as made:
         yield made
 
@@ -116,7 +116,7 @@ def test_a_restart_as_ovs_ctl_does_it_keeps_flows(ovs: OvsDatapath, built: Built
     assert any("priority=7" in line for line in before)
     assert passes(built)
     told = texts(ovs, since)
-    assert "ovs-save has saved the flows of 1 bridges\n" in told["nfvperf"]
+    assert "ovs-save has saved the flows\n" in told["nfvperf"]
     assert "printed" not in told["nfvperf"]
     assert "flow-restore-wait" in told["database"]
     assert "opened log file" in told["ovs-vswitchd"]
@@ -198,7 +198,6 @@ def test_an_upgrade_converts_the_database_and_a_downgrade_goes_back(
     assert (flows(built), built.ofports()) == (before, ports)
     assert passes(built)
     assert f"converted from schema {schema} to 99.0.0" in texts(ovs, since)["nfvperf"]
-    assert built.ovs("vsctl", "get", "bridge", "br0", "fresh").strip() == "[]"
     assert [collector.snapshot() for collector in ovs.collectors()]
     assert done.undo is not None
     done.undo()
@@ -215,7 +214,7 @@ def test_what_cannot_be_done_is_refused_before(ovs: OvsDatapath, tmp_path: Path)
     bare = delayed_prefix(tmp_path / "bare", 0)
     shutil.rmtree(bare / "share/openvswitch/scripts")
     bed = testbed("netdev")
-    bed = dataclasses.replace(bed, ovs=dataclasses.replace(bed.ovs, prefix=str(bare)))
+    bed = dataclasses.replace(bed, ovs=dataclasses.replace(bed.ovs, versions=(NamedOvs("bare", str(bare), str(bare)),)))
     asked = (bed, ovs._asked[1])
     whole, ovs._asked = ovs._asked, asked
     try:
@@ -254,7 +253,7 @@ def test_a_locked_database_is_evidence(journal: Journal) -> None:
 
             with pytest.raises(TestbedError, match=r"ovsdb-server \(pid \d+\) exited with status 1") as caught:
                 instance.restart_database(hold)
-        assert "cannot lock database" in caught.value.evidence["ovsdb-server.log"]
+        assert "failed to lock lockfile" in caught.value.evidence["ovsdb-server.log"]
 
 
 def test_a_full_disk_is_evidence(journal: Journal) -> None:

@@ -366,8 +366,6 @@ class OvsInstance(RunningOvs):
         return database
 
     def _start_vswitchd(self) -> ManagedProcess:
-        process = self.options.process
-        takes_turns = not process.preferred or (process.counted and self.options.dpdk)
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a bridge needs several files, a port one or two
         vswitchd = self._spawn(
             _VSWITCHD,
@@ -378,7 +376,7 @@ class OvsInstance(RunningOvs):
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",
             ],
             self._vswitchd_cpus(),
-            nice=0 if takes_turns else _VSWITCHD_NICE,
+            nice=self._nice(),
         )
 
         def configured() -> bool:
@@ -457,6 +455,35 @@ class OvsInstance(RunningOvs):
         self._serve_database(None)
         self.db.reopen(self.binaries.schema, _SERVER_DEADLINE_S)
         self.note("ovsdb-server answers")
+
+    def run_beside(self, command: list[str | Path], output: Path | None = None) -> str:
+        """Run a short program of OVS with vswitchd's priority, so that a polling generator does not hold it up.
+
+        ``output``: takes its standard output. Returns what else it printed.
+        """
+        log = self.directory / "program.log"
+        log.unlink(missing_ok=True)
+        process = spawn(
+            self._journal,
+            str(command[0]),
+            command,
+            log=log,
+            cpus=self.options.housekeeping_cpus,
+            output=output,
+            nice=self._nice(),
+        )
+        try:
+            process.popen.wait(_START_DEADLINE_S)
+        except subprocess.TimeoutExpired as error:
+            raise DeadlineError(f"{' '.join(map(str, command))} did not end within {_START_DEADLINE_S:g} s") from error
+        finally:
+            process.stop()
+        return log.read_text(encoding="utf-8", errors="replace").strip()
+
+    def _nice(self) -> int:
+        process = self.options.process
+        takes_turns = not process.preferred or (process.counted and self.options.dpdk)
+        return 0 if takes_turns else _VSWITCHD_NICE
 
     def set_config(self, changed: Mapping[str, str]) -> None:
         """Change keys of other_config, and wait until vswitchd has applied it; an empty value removes one."""

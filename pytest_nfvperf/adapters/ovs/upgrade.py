@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, copy_schema
-from pytest_nfvperf.adapters.process.process import completed, run
+from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 
 _WAIT = "flow-restore-wait"
 _DEADLINE_S = 60.0
 _MOST_PRINTED = 2_000
+_LOADERS = ("usr/lib/*/ld-linux*", "lib/*/ld-linux*")
 
 
 def ovs_save(binaries: OvsBinaries) -> Path:
@@ -36,6 +36,20 @@ def ovs_save(binaries: OvsBinaries) -> Path:
 
 def _tools(binaries: OvsBinaries) -> list[Path]:
     return [binaries.ofctl.with_name(name) for name in ("ovs-ofctl", "ovs-vsctl", "ovs-appctl")]
+
+
+def _command_line(binaries: OvsBinaries, program: Path) -> str:
+    """A line of shell that becomes the program. In a root, by the root's own loader: to enter it takes 18 ms each time.
+
+    From within the root, because the loader's list of directories cannot have a path with a colon.
+    """
+    root = binaries.root
+    loaders = [path for pattern in _LOADERS for path in root.glob(pattern)] if root is not None else []
+    if root is None or not loaders:
+        return f"exec {shlex.join(binaries.command(program))}"
+    loader = loaders[0].relative_to(root)
+    libraries = ":".join([*(f"{lib}/{loader.parent.name}" for lib in ("usr/lib", "lib")), "usr/lib/openvswitch-common"])
+    return f"cd {shlex.quote(str(root))} && exec {loader} --library-path {libraries} {shlex.quote(str(program))}"
 
 
 def restart_as_ovs_ctl(
@@ -70,19 +84,16 @@ def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | 
     try:
         tools.mkdir(exist_ok=True)
         for program in _tools(instance.binaries):
-            target = [f"--target={here / 'vswitchd.ctl'}"] if program.name == "ovs-appctl" else []
-            argv = [*instance.binaries.command(program, here), *target]
-            (tools / program.name).write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n', encoding="utf-8")
+            target = f" --target={here}/vswitchd.ctl" if program.name == "ovs-appctl" else ""
+            command_line = _command_line(instance.binaries, program) + target
+            (tools / program.name).write_text(f'#!/bin/sh\n{command_line} "$@"\n', encoding="utf-8")
             (tools / program.name).chmod(0o755)
         where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}"]
         where += [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
-        said = completed(["env", *where, "sh", *command], _DEADLINE_S)
-        if output is not None:
-            output.write_text(said.stdout, encoding="utf-8")
-    except (OSError, subprocess.TimeoutExpired) as error:
+        printed = instance.run_beside(["env", *where, "sh", *command], output)[:_MOST_PRINTED]
+    except OSError as error:
         raise TestbedError(f"{command[0]} of OVS did not run: {error}", evidence=dict(instance.logs())) from error
-    printed = (said.stderr if output is not None else said.stdout + said.stderr).strip()
-    instance.note(f"{done}; it printed: {printed[:_MOST_PRINTED]}" if printed else done)
+    instance.note(f"{done}; it printed: {printed}" if printed else done)
 
 
 def _convert(instance: OvsInstance) -> None:
