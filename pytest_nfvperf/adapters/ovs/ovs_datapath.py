@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from pytest_nfvperf.adapters.ovs.sampler import OvsSampler
 from pytest_nfvperf.adapters.ovs.system_ovs import SystemOvs, find_system, installation_facts
 from pytest_nfvperf.adapters.ovs.upgrade import ovs_save, restart_as_ovs_ctl
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.outage import LogLine
@@ -34,6 +36,11 @@ from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, Tuning
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Datapath, Operation, Sampler
+
+_FAILED_OPEN = "failing open"
+"""vswitchd says so when a bridge goes on without a controller (ofproto/fail-open.c)."""
+
+_FAILS_OPEN_S = 20.0
 
 _COUNTED_SLEEP_US = 500
 """The longest sleep of an idle PMD while instructions are counted, which runs everything on one CPU."""
@@ -264,9 +271,15 @@ class OvsDatapath(NodeOvs):
         attached = self._attach_controllers(fail_mode)
 
         def lose() -> None:
+            asked_ns = time.monotonic_ns()
             for controller in attached:
                 controller.lose()
             instance.note("the controller is lost")
+            if fail_mode == "standalone":
+                log = partial(instance.log_since, asked_ns)
+                wait_until(
+                    lambda: any(_FAILED_OPEN in line.text for line in log()), f"OVS to log {_FAILED_OPEN!r}", 20.0
+                )
 
         return Operation(lose, partial(self._attach_controllers, fail_mode))
 
