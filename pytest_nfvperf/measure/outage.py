@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Context, Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import Allowed, checked, whole
-from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.bounds import completed
 from pytest_nfvperf.model.measure.outage import (
@@ -53,14 +53,6 @@ _AS_BEFORE = 0.99
 _REPEATS = 4
 """Of a trial that says nothing at all. What the machine takes of a good one is a bound of its figures."""
 
-_BOUNDED = frozenset(
-    {
-        *(Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.UNSENT, Reason.LATE_POLL, Reason.DUT_CPU_STOLEN),
-        *(Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK, Reason.CPU_MOVED),
-    }
-)
-"""Reasons against other trials that an event causes itself, or that leave a bound of its figures."""
-
 _EVENT = Allowed(
     "a function that makes an event, such as events.restart; with arguments: partial(events.restart, flows='lost')",
     callable,
@@ -79,6 +71,7 @@ class _Watch:
         self._ended = threading.Event()
         self.running: RunningTrial | None = None
         self.recovered = False
+        self.reasons: list[str] = []
 
     def returned(self) -> None:
         """The event did; the DUT may have other threads since."""
@@ -103,6 +96,7 @@ class _Watch:
                 self.recovered = settled >= _SETTLED_LOOKS
                 running.stop()
         result = running.result()
+        self.reasons = [reason.detail for reason in result.invalid]
         due_s = max(count.intended for count in result.counts) / spec.load_fps
         return replace(result, spec=replace(result.spec, duration_s=min(spec.duration_s, due_s)))
 
@@ -152,7 +146,8 @@ def watch_event(
         trial = running.result()
     dut = live.deployment.dut
     log = dut.log_since(began_ns) if dut is not None and began_ns else ()
-    return trial, outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log, recovered=watch.recovered)
+    found = outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log, recovered=watch.recovered)
+    return trial, replace(found, notes=tuple(watch.reasons))
 
 
 @dataclass
@@ -209,7 +204,7 @@ class OutageTime(TrafficMeasurement):
                 event.undo()
             return trial
 
-        repeat_until_valid(measure, _REPEATS, self.context.time_limit, lambda _: _BOUNDED)
+        repeat_until_valid(measure, _REPEATS, self.context.time_limit)
         self.context.recorder.emit(found[-1])
         return found[-1]
 

@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.clocks import Stopwatch, TimeLimit, suspended_ns
 from pytest_nfvperf.measure.cpu_placement import PlacementWatch, RetryBudget
 from pytest_nfvperf.measure.vnf_processes import counts_between
 from pytest_nfvperf.model.disturbance.policy import POLICY
-from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
+from pytest_nfvperf.model.disturbance.trial import OF_AN_EVENT, InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.disturbance.validity import (
     LINK_LOSSES,
     generator_reasons,
@@ -435,6 +435,13 @@ def _reasons_of_dut(
     return (*links, *testbed_reasons(result, {change.name: change.delta for change in unknown}, fell))
 
 
+def _without_own(result: TrialResult) -> TrialResult:
+    """The same without reasons that the trial's own event caused."""
+    if result.spec.gap_s is None:
+        return result
+    return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_AN_EVENT))
+
+
 def _received_by_dut(result: TrialResult, changes: Sequence[CounterDelta]) -> TrialResult:
     """Where the DUT keeps frames, count as received what its ports did; no latency, nor anything else of frames."""
     if result.spec.come_back != "never":
@@ -561,7 +568,7 @@ class TrialRunner:
         against = _reasons_of_dut(result, changes, self.collectors, began_ns)
         against += (*unreceived(ledger.ends if ledger else ()), *suspend_reasons(suspended_ns() - asleep_ns))
         against += tuple(also(result, changes)) if also else ()
-        result = replace(result, invalid=(*result.invalid, *against))
+        result = _without_own(replace(result, invalid=(*result.invalid, *against)))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         moves = {change.name: change.delta for change in changes}
         cost = trial_cost(result, moves, self.pmd_cpus, time.process_time() - own_cpu)

@@ -25,6 +25,7 @@ def outages_shown(outages: Mapping[str, Outage]) -> Iterator[dict[str, Any]]:
             "rows": [_row(each, direction) for each in own for direction in each.blocked],
             "classes": any(direction.of_class for each in own for direction in each.blocked),
             "longest": longest,
+            "notes": longest.notes,
             "log": [f"{_moment(line.ns)} {line.source}: {line.text}" for line in longest.log],
         }
 

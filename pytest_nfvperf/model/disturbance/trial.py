@@ -79,6 +79,13 @@ OF_THE_LOAD = frozenset(reason for reason in Reason if reason.kind is ReasonKind
 """They invalidate no count of frames, such as those of a trial of so many frames, or of copies."""
 
 
+OF_AN_EVENT = frozenset(
+    {reason for reason in Reason if reason.kind is not ReasonKind.TESTBED}
+    | {Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK}
+)
+"""An event causes them itself, or they leave a bound of the outage: they do not make its trial invalid."""
+
+
 @dataclass(frozen=True, slots=True)
 class InvalidReason:
     code: Reason

@@ -180,7 +180,8 @@ def outage_of(
     blocked = tuple(_blocked(result, of_class, count, at_ns, recovered=recovered) for of_class, count in named)
     lost = max(0, result.lost)
     lines = tuple(replace(line, ns=line.ns - began_ns) for line in log)
-    chart = _bins(result, at_ns, max((gap.before_ns for each in blocked for gap in each.gaps), default=0))
+    ends = [gap.before_ns for each in blocked for gap in each.gaps]
+    chart = _bins(result, at_ns, max([*ends, returned_ns - began_ns]))
     return Outage(
         trial,
         event,
