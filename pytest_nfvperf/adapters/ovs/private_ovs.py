@@ -24,7 +24,14 @@ from pytest_nfvperf.adapters.ovs.event_log import events_since
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, RefusedError, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
+from pytest_nfvperf.adapters.process.process import (
+    ManagedProcess,
+    describe_exit,
+    run,
+    set_session_priority,
+    spawn,
+    wait_until,
+)
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.ovs_settings import (
@@ -342,14 +349,14 @@ class OvsInstance(RunningOvs):
         self._processes[name] = process
         return process
 
-    def _serve_database(self, schema: Path | None) -> None:
-        serve_database(
+    def _serve_database(self, schema: Path | None, nice: int | None = None) -> ManagedProcess:
+        return serve_database(
             self.binaries,
             schema,
             self.database_file,
             self.database,
             self.directory / "ovsdb-server.ctl",
-            lambda argv: self._spawn(_SERVER, argv, self.options.housekeeping_cpus),
+            lambda argv: self._spawn(_SERVER, argv, self.options.housekeeping_cpus, nice),
         )
 
     def _start_database(self) -> Ovsdb:
@@ -452,14 +459,15 @@ class OvsInstance(RunningOvs):
         with closing(Unixctl(self.directory / "ovsdb-server.ctl", _SERVER)) as ctl:
             self._end(self._processes.pop(_SERVER), ctl)
         between()
-        self._serve_database(None)
+        server = self._serve_database(None, self._nice())
         self.db.reopen(self.binaries.schema, _SERVER_DEADLINE_S)
+        set_session_priority(server.pid, 0)
         self.note("ovsdb-server answers")
 
     def run_beside(self, command: list[str | Path], output: Path | None = None) -> str:
         """Run a short program of OVS with vswitchd's priority, so that a polling generator does not hold it up.
 
-        ``output``: takes its standard output. Returns what else it printed.
+        ``output``: takes its standard output. Returns what else it printed; TestbedError with that if it fails.
         """
         log = self.directory / "program.log"
         log.unlink(missing_ok=True)
@@ -478,7 +486,10 @@ class OvsInstance(RunningOvs):
             raise DeadlineError(f"{' '.join(map(str, command))} did not end within {_START_DEADLINE_S:g} s") from error
         finally:
             process.stop()
-        return log.read_text(encoding="utf-8", errors="replace").strip()
+        printed = log.read_text(encoding="utf-8", errors="replace").strip()
+        if status := process.popen.returncode:
+            raise TestbedError(f"{' '.join(map(str, command))} {describe_exit(status)}", evidence={"stderr": printed})
+        return printed
 
     def _nice(self) -> int:
         process = self.options.process

@@ -13,11 +13,9 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, copy_schema
-from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 
 _WAIT = "flow-restore-wait"
-_DEADLINE_S = 60.0
 _MOST_PRINTED = 2_000
 _LOADERS = ("usr/lib/*/ld-linux*", "lib/*/ld-linux*")
 
@@ -102,16 +100,19 @@ def _convert(instance: OvsInstance) -> None:
     TestbedError where it cannot be: ``ovs-ctl`` would go on with an empty one.
     """
     file, binaries = instance.database_file, instance.binaries
-    tool = binaries.command(binaries.ovsdb_tool, file.parent)
+
+    def tool(*words: str | Path) -> str:
+        return instance.run_beside([*binaries.command(binaries.ovsdb_tool, file.parent), *words])
+
     try:
         schema = copy_schema(binaries.schema, file)
-        if run([*tool, "needs-conversion", file, schema]).strip() != "yes":
+        if not tool("needs-conversion", file, schema).endswith("yes"):
             return
         shutil.copyfile(file, file.with_name(f"{file.name}.backup"))
     except OSError as error:
         raise TestbedError(f"the database {file} cannot be saved before it is converted: {error}") from error
-    former = run([*tool, "db-version", file]).strip()
+    former = tool("db-version", file).split()[-1]
     with suppress(TestbedError):  # an older version may not know all that is in there; ovs-ctl goes on, too
-        run([*tool, "compact", file], deadline_s=_DEADLINE_S)
-    run([*tool, "convert", file, schema], deadline_s=_DEADLINE_S)
-    instance.note(f"the database is converted from schema {former} to {run([*tool, 'db-version', file]).strip()}")
+        tool("compact", file)
+    tool("convert", file, schema)
+    instance.note(f"the database is converted from schema {former} to {tool('db-version', file).split()[-1]}")
