@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, RefusedError, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import (
     ManagedProcess,
-    describe_exit,
+    completed,
     run,
     set_session_priority,
     spawn,
@@ -464,32 +464,18 @@ class OvsInstance(RunningOvs):
         set_session_priority(server.pid, 0)
         self.note("ovsdb-server answers")
 
-    def run_beside(self, command: list[str | Path], output: Path | None = None) -> str:
-        """Run a short program of OVS with vswitchd's priority, so that a polling generator does not hold it up.
+    def run_beside(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a short program of OVS, with vswitchd's priority: a generator that polls would hold it up.
 
-        ``output``: takes its standard output. Returns what else it printed; TestbedError with that if it fails.
+        TestbedError if it fails, or does not end.
         """
-        log = self.directory / "program.log"
-        log.unlink(missing_ok=True)
-        process = spawn(
-            self._journal,
-            str(command[0]),
-            command,
-            log=log,
-            cpus=self.options.housekeeping_cpus,
-            output=output,
-            nice=self._nice(),
-        )
+        argv = ["taskset", "-c", ",".join(map(str, self.options.housekeeping_cpus)), *map(str, command)]
         try:
-            process.popen.wait(_START_DEADLINE_S)
-        except subprocess.TimeoutExpired as error:
-            raise DeadlineError(f"{' '.join(map(str, command))} did not end within {_START_DEADLINE_S:g} s") from error
-        finally:
-            process.stop()
-        printed = log.read_text(encoding="utf-8", errors="replace").strip()
-        if status := process.popen.returncode:
-            raise TestbedError(f"{' '.join(map(str, command))} {describe_exit(status)}", evidence={"stderr": printed})
-        return printed
+            done = completed(argv, _START_DEADLINE_S, nice=self._nice())
+            done.check_returncode()
+        except subprocess.SubprocessError as error:
+            raise TestbedError(str(error), evidence={"stderr": str(getattr(error, "stderr", ""))}) from error
+        return done
 
     def _nice(self) -> int:
         process = self.options.process

@@ -88,10 +88,13 @@ def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | 
             (tools / program.name).chmod(0o755)
         where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}"]
         where += [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
-        printed = instance.run_beside(["env", *where, "sh", *command], output)[:_MOST_PRINTED]
+        said = instance.run_beside("env", *where, "sh", *command)
+        if output is not None:
+            output.write_text(said.stdout, encoding="utf-8")
     except OSError as error:
         raise TestbedError(f"{command[0]} of OVS did not run: {error}", evidence=dict(instance.logs())) from error
-    instance.note(f"{done}; it printed: {printed}" if printed else done)
+    printed = (said.stderr if output is not None else said.stdout + said.stderr).strip()
+    instance.note(f"{done}; it printed: {printed[:_MOST_PRINTED]}" if printed else done)
 
 
 def _convert(instance: OvsInstance) -> None:
@@ -102,17 +105,17 @@ def _convert(instance: OvsInstance) -> None:
     file, binaries = instance.database_file, instance.binaries
 
     def tool(*words: str | Path) -> str:
-        return instance.run_beside([*binaries.command(binaries.ovsdb_tool, file.parent), *words])
+        return instance.run_beside(*binaries.command(binaries.ovsdb_tool, file.parent), *words).stdout.strip()
 
     try:
         schema = copy_schema(binaries.schema, file)
-        if not tool("needs-conversion", file, schema).endswith("yes"):
+        if tool("needs-conversion", file, schema) != "yes":
             return
         shutil.copyfile(file, file.with_name(f"{file.name}.backup"))
     except OSError as error:
         raise TestbedError(f"the database {file} cannot be saved before it is converted: {error}") from error
-    former = tool("db-version", file).split()[-1]
+    former = tool("db-version", file)
     with suppress(TestbedError):  # an older version may not know all that is in there; ovs-ctl goes on, too
         tool("compact", file)
     tool("convert", file, schema)
-    instance.note(f"the database is converted from schema {former} to {tool('db-version', file).split()[-1]}")
+    instance.note(f"the database is converted from schema {former} to {tool('db-version', file)}")
