@@ -18,19 +18,24 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import OvsInstance
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.features.versions.registry import Registry
+from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, NamedOvs
 from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path
 from pytest_nfvperf.model.topology.topology import Topology
 from tests.delayed_ovs import delayed_prefix
+from tests.functional.generator_support import embedded_in, forwards_whole, run_dir
 from tests.functional.ovs_support import (
     MACS,
     far_ends,
     frame,
     frames_on,
+    needs_hugepages,
     needs_root,
+    phy2phy,
     run_base,
     started_on,
     testbed,
@@ -38,6 +43,9 @@ from tests.functional.ovs_support import (
 )
 
 pytestmark = needs_root
+
+KEPT = [version for version in Registry().all() if version.datapath == "ovs"]
+_NONE = pytest.param(None, marks=pytest.mark.skip("no version is kept here: `nfvperf ovs add debian:trixie` adds one"))
 
 METERED = "meter=3,kbps,bands=type=drop,rate=100000\npriority=200,in_port=p1,actions=meter:3,p0"
 TIMES = "cookie", "duration", "n_packets", "n_bytes", "idle_age"
@@ -325,3 +333,29 @@ def test_a_bridge_with_a_controller_loses_the_restored_flows(ovs: OvsDatapath, b
     assert done.undo is not None
     done.undo()
     assert flows(built) == before
+
+
+@needs_hugepages
+@pytest.mark.parametrize("version", KEPT or [_NONE], ids=lambda version: version.name if version else "none")
+def test_a_kept_version_takes_over_ports_and_flows_and_gives_them_back(
+    journal: Journal, version: CachedVersion
+) -> None:
+    """Steps: the installed OVS-DPDK forwards; upgrade it to a kept version; forward; go back; forward."""
+    bed, topology = testbed("dpdk"), phy2phy()
+    named = (NamedOvs("kept", version.name, version.place, version.origin, version.checksum, version.build),)
+    bed = dataclasses.replace(bed, ovs=dataclasses.replace(bed.ovs, versions=named))
+    with started_on(bed, journal, "up") as running, run_dir() as directory, embedded_in(directory) as generator:
+        built = running.build(topology)
+        generator.attach(generator_ports(topology, built))
+        forwards_whole(generator, topology)
+        was, schema, done = running.info(), schema_of(running), running.operation("upgrade", to="kept")
+        done.act()
+        now = running.info()
+        assert (now.version, now.dpdk_version, now.origin) == (version.version, version.dpdk_version, version.origin)
+        assert running.instance.ctl.call("version").splitlines()[0].endswith(version.version)
+        forwards_whole(generator, topology)
+        assert [sampler.read() for sampler in running.samplers()]
+        assert done.undo is not None
+        done.undo()
+        assert (running.info(), schema_of(running)) == (was, schema)
+        forwards_whole(generator, topology)

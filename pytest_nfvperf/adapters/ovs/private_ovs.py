@@ -24,7 +24,14 @@ from pytest_nfvperf.adapters.ovs.event_log import events_since
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, RefusedError, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
+from pytest_nfvperf.adapters.process.process import (
+    ManagedProcess,
+    completed,
+    run,
+    set_session_priority,
+    spawn,
+    wait_until,
+)
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.ovs_settings import (
@@ -342,14 +349,14 @@ class OvsInstance(RunningOvs):
         self._processes[name] = process
         return process
 
-    def _serve_database(self, schema: Path | None) -> None:
-        serve_database(
+    def _serve_database(self, schema: Path | None, nice: int | None = None) -> ManagedProcess:
+        return serve_database(
             self.binaries,
             schema,
             self.database_file,
             self.database,
             self.directory / "ovsdb-server.ctl",
-            lambda argv: self._spawn(_SERVER, argv, self.options.housekeeping_cpus),
+            lambda argv: self._spawn(_SERVER, argv, self.options.housekeeping_cpus, nice),
         )
 
     def _start_database(self) -> Ovsdb:
@@ -452,33 +459,23 @@ class OvsInstance(RunningOvs):
         with closing(Unixctl(self.directory / "ovsdb-server.ctl", _SERVER)) as ctl:
             self._end(self._processes.pop(_SERVER), ctl)
         between()
-        self._serve_database(None)
+        server = self._serve_database(None, self._nice())
         self.db.reopen(self.binaries.schema, _SERVER_DEADLINE_S)
+        set_session_priority(server.pid, 0)
         self.note("ovsdb-server answers")
 
-    def run_beside(self, command: list[str | Path], output: Path | None = None) -> str:
-        """Run a short program of OVS with vswitchd's priority, so that a polling generator does not hold it up.
+    def run_beside(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a short program of OVS, with vswitchd's priority: a generator that polls would hold it up.
 
-        ``output``: takes its standard output. Returns what else it printed.
+        TestbedError if it fails, or does not end.
         """
-        log = self.directory / "program.log"
-        log.unlink(missing_ok=True)
-        process = spawn(
-            self._journal,
-            str(command[0]),
-            command,
-            log=log,
-            cpus=self.options.housekeeping_cpus,
-            output=output,
-            nice=self._nice(),
-        )
+        argv = ["taskset", "-c", ",".join(map(str, self.options.housekeeping_cpus)), *map(str, command)]
         try:
-            process.popen.wait(_START_DEADLINE_S)
-        except subprocess.TimeoutExpired as error:
-            raise DeadlineError(f"{' '.join(map(str, command))} did not end within {_START_DEADLINE_S:g} s") from error
-        finally:
-            process.stop()
-        return log.read_text(encoding="utf-8", errors="replace").strip()
+            done = completed(argv, _START_DEADLINE_S, nice=self._nice())
+            done.check_returncode()
+        except subprocess.SubprocessError as error:
+            raise TestbedError(str(error), evidence={"stderr": str(getattr(error, "stderr", ""))}) from error
+        return done
 
     def _nice(self) -> int:
         process = self.options.process

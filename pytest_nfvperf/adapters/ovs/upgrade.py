@@ -13,11 +13,9 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, copy_schema
-from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 
 _WAIT = "flow-restore-wait"
-_DEADLINE_S = 60.0
 _MOST_PRINTED = 2_000
 _LOADERS = ("usr/lib/*/ld-linux*", "lib/*/ld-linux*")
 
@@ -90,10 +88,13 @@ def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | 
             (tools / program.name).chmod(0o755)
         where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}"]
         where += [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
-        printed = instance.run_beside(["env", *where, "sh", *command], output)[:_MOST_PRINTED]
+        said = instance.run_beside("env", *where, "sh", *command)
+        if output is not None:
+            output.write_text(said.stdout, encoding="utf-8")
     except OSError as error:
         raise TestbedError(f"{command[0]} of OVS did not run: {error}", evidence=dict(instance.logs())) from error
-    instance.note(f"{done}; it printed: {printed}" if printed else done)
+    printed = (said.stderr if output is not None else said.stdout + said.stderr).strip()
+    instance.note(f"{done}; it printed: {printed[:_MOST_PRINTED]}" if printed else done)
 
 
 def _convert(instance: OvsInstance) -> None:
@@ -102,16 +103,19 @@ def _convert(instance: OvsInstance) -> None:
     TestbedError where it cannot be: ``ovs-ctl`` would go on with an empty one.
     """
     file, binaries = instance.database_file, instance.binaries
-    tool = binaries.command(binaries.ovsdb_tool, file.parent)
+
+    def tool(*words: str | Path) -> str:
+        return instance.run_beside(*binaries.command(binaries.ovsdb_tool, file.parent), *words).stdout.strip()
+
     try:
         schema = copy_schema(binaries.schema, file)
-        if run([*tool, "needs-conversion", file, schema]).strip() != "yes":
+        if tool("needs-conversion", file, schema) != "yes":
             return
         shutil.copyfile(file, file.with_name(f"{file.name}.backup"))
     except OSError as error:
         raise TestbedError(f"the database {file} cannot be saved before it is converted: {error}") from error
-    former = run([*tool, "db-version", file]).strip()
+    former = tool("db-version", file)
     with suppress(TestbedError):  # an older version may not know all that is in there; ovs-ctl goes on, too
-        run([*tool, "compact", file], deadline_s=_DEADLINE_S)
-    run([*tool, "convert", file, schema], deadline_s=_DEADLINE_S)
-    instance.note(f"the database is converted from schema {former} to {run([*tool, 'db-version', file]).strip()}")
+        tool("compact", file)
+    tool("convert", file, schema)
+    instance.note(f"the database is converted from schema {former} to {tool('db-version', file)}")

@@ -421,8 +421,10 @@ def set_session_priority(pid: int, nice: int) -> bool:
     return True
 
 
-def completed(command: Sequence[str], deadline_s: float, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a short command to its end, whatever its status; errors of subprocess.run."""
+def completed(
+    command: Sequence[str], deadline_s: float, stdin: str | None = None, nice: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command to its end, whatever its status; errors of subprocess.run. ``nice``: as of ``spawn``."""
     with subprocess.Popen(
         command,
         stdin=None if stdin is None else subprocess.PIPE,
@@ -431,9 +433,12 @@ def completed(command: Sequence[str], deadline_s: float, stdin: str | None = Non
         encoding="utf-8",
         errors="replace",
         env=plain_environment(),
-        process_group=0,
+        start_new_session=nice is not None,
+        process_group=0 if nice is None else None,
     ) as child:
         try:
+            if nice is not None:
+                set_session_priority(child.pid, nice)
             output, errors = child.communicate(stdin, deadline_s)
         except subprocess.TimeoutExpired:  # of a child that has ended, too, if this process was stopped meanwhile
             with suppress(subprocess.TimeoutExpired):
