@@ -17,6 +17,7 @@ from pytest_nfvperf.model.evidence.records import (
     make_record,
 )
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
+from pytest_nfvperf.model.measure.outage import BlockedDirection, BlockedGap, LogLine, Outage
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import (
     ConnectResult,
@@ -33,6 +34,7 @@ from pytest_nfvperf.model.measure.streams import (
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.statistics import Bound, Samples, relative, slope
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.outcomes import measured
 from tests.sample_soak import soak_outcome, soak_record
 
@@ -131,6 +133,27 @@ def connect_run() -> ConnectData:
 RESTART = Reconnection(outage_ns=412_000_000, restart_ns=390_000_000, interval_ns=1_000_000, sent=1900, arrived=1480)
 
 
+BLOCKED = BlockedGap(3_000_000, 320_000_000, 316_000_000, 31_700)
+OUTAGE = Outage(
+    "trial-0003",
+    "restart, flows lost",
+    returned_ns=327_000_000,
+    blocked=(
+        BlockedDirection(
+            Direction("p0", "p1"), "", (BlockedGap(3_000_000, 320_000_000, 316_000_000, 31_700),), 1e5, 31_700
+        ),
+    ),
+    certain_lost=31_600,
+    lost=31_700,
+    bin_ns=100_000_000,
+    bins_from_ns=-100_000_000,
+    received=(10_000, 300, 0, 0, 8_000),
+    offered=(10_000, 10_000, 10_000, 10_000, 10_000),
+    log=(LogLine(1_000_000, "nfvperf", "asks ovs-vswitchd to exit"),),
+    notes=("the generator's port p0 lost its link 0.5 s after the trial began, for 0.3 s",),
+)
+
+
 def study_records() -> list[Record]:
     """Records of three tests: patch chains, of which the longest failed, TCP over veth, and a soak."""
     ids = RecordIds()
@@ -154,6 +177,7 @@ def study_records() -> list[Record]:
         request_run(),
         connect_run(),
         RESTART,
+        OUTAGE,
         *streams,
         TestEndData("passed", 31.0, ""),
     )

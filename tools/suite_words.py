@@ -79,12 +79,16 @@ MEASUREMENTS = {
     "study.response_time": 'sla.check_each(study.response_time("bridges", hosts))',
     "study.connect_rate": 'sla.check_each(study.connect_rate("bridges", hosts))',
     "study.reconnect_time": 'sla.check_each(study.reconnect_time("bridges", hosts))',
+    "study.outage": 'sla.check_each(study.outage("bridges", chains, nfv.events.restart, Traffic(), 100_000))',
     "study.instructions_per_packet": 'sla.check_each(study.instructions_per_packet("bridges", chains, Traffic()))',
     "soak.run": "sla.check(soak.run(phy2phy, Traffic(), load_fps=1e6, duration_s=10))",
+    "outage": "sla.check(outage(phy2phy, Traffic(), 100_000, nfv.events.restart))",
     "streams.run": 'streams.run(deploy(nfv.bridge_chain(1, ends="namespace")), StreamSpec(streams=4))',
 }
 """By fixture and method. Names that are fixtures are arguments of the test."""
-CLASSES = {"search": nfv.Search, "study": nfv.Study, "soak": nfv.Soaker, "streams": nfv.StreamRunner}
+CLASSES = {
+    "search": nfv.Search, "study": nfv.Study, "soak": nfv.Soaker, "outage": nfv.Outages, "streams": nfv.StreamRunner
+}  # fmt: skip
 
 
 def traffic_table() -> str:
@@ -102,8 +106,8 @@ def parts_table() -> str:
 
 def measurements_table() -> str:
     def about(name: str) -> str:
-        fixture, method = name.split(".")
-        return _first(getattr(CLASSES[fixture], method))
+        fixture, _, method = name.partition(".")
+        return _first(getattr(CLASSES[fixture], method or "__call__"))
 
     rows = [(f"`{name}`", _code(text), _cell(about(name))) for name, text in MEASUREMENTS.items()]
     return _table(("call", "example", "what it measures"), rows)

@@ -253,10 +253,10 @@ class Outages:
         started = self.context.clock.monotonic()
         labels = {**self.labels, **measured_labels(live, traffic)}
         outages: list[Outage] = []
-        if self.simulated:
-            live.runner.run_once(figure.spec(live))
-        most = 0 if self.simulated else repeats or self.profile.comparison_repeats
-        while len(outages) < most and (not outages or outages[-1].ended):
+        times = repeats or self.profile.comparison_repeats
+        for _ in range(times if self.simulated else 0):
+            live.runner.run_once(replace(figure.spec(live), duration_s=figure.reading_s))
+        while not self.simulated and len(outages) < times and (not outages or outages[-1].ended):
             outages.append(figure.outage(live))
         trials = tuple(each.trial for each in outages)
         outcome = Outcome(

@@ -125,7 +125,7 @@ class Outage:
         event: its name.
         returned_ns: when the DUT had taken the event: what caused it returned.
         blocked: each direction, and each class of a mix in it.
-        least_lost, lost: frames of all directions that the DUT certainly lost from the event on, and at most.
+        certain_lost, lost: frames of all directions that the DUT certainly lost from the event on, and at most.
         bin_ns, bins_from_ns, received, offered: frames of all directions by short times around the event.
         log: what generator and DUT did meanwhile.
         notes: for a person: what else is known.
@@ -135,7 +135,7 @@ class Outage:
     event: str
     returned_ns: int
     blocked: tuple[BlockedDirection, ...]
-    least_lost: int
+    certain_lost: int
     lost: int
     bin_ns: int = 0
     bins_from_ns: int = 0
@@ -339,7 +339,7 @@ def outage_bounds(outage: Outage) -> dict[str, tuple[Bound, str]]:
     if worst is not None and worst.blocked_ns - worst.least_ns > CERTAIN_SHARE * worst.blocked_ns:
         found["outage"] = (Bound.AT_MOST, _uncertain(worst))
         found["recovery"] = (Bound.AT_MOST, _uncertain(worst))
-    if outage.lost - outage.least_lost > CERTAIN_SHARE * outage.lost:
+    if outage.lost - outage.certain_lost > CERTAIN_SHARE * outage.lost:
         found["outage_frames"] = (Bound.AT_MOST, "the machine may have lost some of it")
     return found
 
@@ -360,7 +360,7 @@ def outage_figures(outages: Sequence[Outage]) -> Iterator[Figure]:
         longest = max(worsts, key=lambda each: (not each.ended, each.blocked_ns))
         yield _of_repeats("outage", spans, ended, of_class, f"median of {times}; {_spread(spans)}", evidence)
         yield _longest(longest, of_class, f"longest of {times}: {longest}", evidence)
-    lost = [(float(outage.least_lost), float(outage.lost)) for outage in outages]
+    lost = [(float(outage.certain_lost), float(outage.lost)) for outage in outages]
     yield replace(_of_repeats("outage_frames", lost, ended, "", f"median of {times}", evidence), unit="frames")
     recovered = [
         (max(0.0, outage.recovered_ns - _slack_ns(outage)) / 1e9, outage.recovered_ns / 1e9) for outage in outages
