@@ -6,14 +6,19 @@ cannot do. Its name is the event's name in tables and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.arguments import Name, checked, number
+from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import OWN_RING
 
@@ -37,6 +42,49 @@ class Event:
     at_s: Annotated[float, number(0)]
     act: Callable[[], object]
     undo: Callable[[], object] | None = None
+
+
+def cause(
+    live: LiveTopology,
+    spec: TrialSpec,
+    events: Sequence[Event],
+    repeat_of: str | None = None,
+    *,
+    execute: Callable[[TrialSpec], TrialResult] | None = None,
+    done: Callable[[bool], object] = bool,
+    anywhere: bool = True,
+) -> tuple[Trial, dict[str, int]]:
+    """Run a trial and cause the events in it; returns when each began, by its name, CLOCK_MONOTONIC.
+
+    ``execute``, ``anywhere``: as ``TrialRunner.run_once``. ``done``: called once all events have returned, with False
+    if one failed: its error is raised after the trial has ended.
+    """
+    begun: Future[None] = Future()
+    began_ns: dict[str, int] = {}
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
+        running = thread.submit(
+            live.runner.run_once,
+            spec,
+            repeat_of=repeat_of,
+            execute=execute,
+            begins=lambda: begun.set_result(None),
+            anywhere=anywhere,
+        )
+        # Times count from when the trial is about to send: before that it may wait seconds for the host.
+        either: list[Future[Any]] = [begun, running]
+        wait(either, return_when=FIRST_COMPLETED)
+        begin, ok = time.monotonic(), False
+        try:
+            for event in events:
+                wait([running], max(0.0, begin + event.at_s - time.monotonic()))
+                if running.done():
+                    break  # a trial that ends early was refused; its result has the reason
+                began_ns[event.name] = time.monotonic_ns()
+                event.act()
+            ok = True
+        finally:
+            done(ok)
+        return running.result(), began_ns
 
 
 EventMaker = Callable[[LiveTopology], Event]

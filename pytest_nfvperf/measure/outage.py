@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live, check_load
-from pytest_nfvperf.measure.events import Event, EventMaker
+from pytest_nfvperf.measure.events import Event, EventMaker, cause
 from pytest_nfvperf.measure.load_series import with_trials
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
@@ -67,32 +65,31 @@ class _Watch:
     def __init__(self, live: LiveTopology, patience_s: float) -> None:
         self._live = live
         self._patience_s = patience_s
-        self._returned_s: float | None = None
-        self._ended = threading.Event()
-        self.running: RunningTrial | None = None
+        self._running: RunningTrial | None = None
+        self.returned_ns = 0
         self.recovered = False
         self.reasons: list[str] = []
 
-    def returned(self) -> None:
-        """The event did; the DUT may have other threads since."""
-        if self.running is not None:
-            self.running.watch([one for source in self._live.runner.collectors for one in source.pollers()])
-        self._returned_s = time.monotonic()
-
-    def stop(self) -> None:
-        if self.running is not None:
-            self.running.stop()
+    def done(self, ok: bool) -> None:
+        """The event has returned, or failed. The DUT may have other threads since."""
+        running = self._running
+        if running is not None and not ok:
+            with suppress(TestbedError):  # the event's own error is told
+                running.stop()
+        elif running is not None:
+            self.returned_ns = time.monotonic_ns()
+            running.watch([one for source in self._live.runner.collectors for one in source.pollers()])
 
     def run(self, spec: TrialSpec) -> TrialResult:
-        self.running = running = self._live.runner.generator.start_trial(spec, _LOOK_S)
+        self._running = running = self._live.runner.generator.start_trial(spec, _LOOK_S)
         before: tuple[TrialProgress, ...] = ()
         settled = 0
         while (interval := running.next_interval()) is not None:
             settled = settled + 1 if before and _as_before(before, interval) else 0
             before = interval.directions
-            if self._returned_s is None:
+            if not self.returned_ns:
                 settled = 0
-            elif settled >= _SETTLED_LOOKS or time.monotonic() - self._returned_s > self._patience_s:
+            elif settled >= _SETTLED_LOOKS or time.monotonic_ns() - self.returned_ns > self._patience_s * 1e9:
                 self.recovered = settled >= _SETTLED_LOOKS
                 running.stop()
         result = running.result()
@@ -117,36 +114,13 @@ def watch_event(
 
     Raises what the event raises, after the trial has ended.
     """
-    begun: Future[None] = Future()
     watch = _Watch(live, patience_s)
-    began_ns = returned_ns = 0
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
-        running = thread.submit(
-            live.runner.run_once,
-            spec,
-            repeat_of=repeat_of,
-            execute=watch.run,
-            begins=lambda: begun.set_result(None),
-            anywhere=True,
-        )
-        # Times count from when the trial is about to send: before that it may wait seconds for the host.
-        either: list[Future[Any]] = [begun, running]
-        wait(either, return_when=FIRST_COMPLETED)
-        wait([running], event.at_s)
-        if not running.done():
-            began_ns = time.monotonic_ns()
-            try:
-                event.act()
-            except BaseException:
-                with suppress(TestbedError):
-                    watch.stop()
-                raise
-            returned_ns = time.monotonic_ns()
-            watch.returned()
-        trial = running.result()
-    dut = live.deployment.dut
-    log = dut.log_since(began_ns) if dut is not None and began_ns else ()
-    found = outage_of(trial.result, trial.id, event.name, began_ns, returned_ns, log, recovered=watch.recovered)
+    trial, began = cause(live, spec, [event], repeat_of, execute=watch.run, done=watch.done)
+    if event.name not in began:
+        raise TestbedError(f"{trial.id} ended before the event {event.name!r} began")
+    at_ns, dut = began[event.name], live.deployment.dut
+    log = dut.log_since(at_ns) if dut is not None else ()
+    found = outage_of(trial.result, trial.id, event.name, at_ns, watch.returned_ns, log, recovered=watch.recovered)
     return trial, replace(found, notes=tuple(watch.reasons))
 
 

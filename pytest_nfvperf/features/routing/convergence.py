@@ -6,14 +6,12 @@ known time. So the frames on both sides of the gap give the time of the change t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live
-from pytest_nfvperf.measure.events import Event
+from pytest_nfvperf.measure.events import Event, cause
 from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
@@ -143,7 +141,8 @@ class Convergence:
         def measure(repeat_of: str | None) -> Trial:
             if readings and ready is not None:
                 ready()
-            readings.append(_run(live, spec, events, repeat_of))
+            anywhere = spec.load_fps <= _ANYWHERE_FPS
+            readings.append(ConvergenceReading(*cause(live, spec, events, repeat_of, anywhere=anywhere)))
             return readings[-1].trial
 
         repeat_until_valid(
@@ -226,27 +225,3 @@ def _generator_absence(metric: str, values: Sequence[float], readings: Sequence[
     if metric != "outage_time" or absent_s < _REPORTED_ABSENCE_RATIO * max(values):
         return ""
     return f"the generator was absent for up to {format_seconds(absent_s)} meanwhile"
-
-
-def _run(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> ConvergenceReading:
-    begun: Future[None] = Future()
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
-        running = thread.submit(
-            live.runner.run_once,
-            spec,
-            repeat_of=repeat_of,
-            begins=lambda: begun.set_result(None),
-            anywhere=spec.load_fps <= _ANYWHERE_FPS,
-        )
-        # Times count from when the trial is about to send: before that it may wait seconds for the host.
-        either: list[Future[Any]] = [begun, running]
-        wait(either, return_when=FIRST_COMPLETED)
-        begin = time.monotonic()
-        began_ns: dict[str, int] = {}
-        for event in events:
-            wait([running], max(0.0, begin + event.at_s - time.monotonic()))
-            if running.done():
-                break  # a trial that ends early was refused; its result has the reason
-            began_ns[event.name] = time.monotonic_ns()
-            event.act()
-        return ConvergenceReading(running.result(), began_ns)
