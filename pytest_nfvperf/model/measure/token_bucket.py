@@ -1,0 +1,196 @@
+"""The token bucket: what a limiter passes of an offered pattern, and how far what it passed is from that.
+
+A pattern is cut into slices of evenly spaced frames. Each bucket begins full, fills at its rate up to its burst, and a
+frame passes if the bucket holds its cost. Counted as a fluid, so much passes at most; frames are whole, so that the
+largest one may be missing. All is in whole numbers: tokens times 1e9, since times are in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.windows import MOST_ABSENT, NOT_RUNNING, Windows
+from pytest_nfvperf.model.figure import Figure, Why
+from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind
+from pytest_nfvperf.model.traffic.trial import DirectionCounts
+
+NANO = 10**9
+_CLOCK_NS = 1_000_000
+"""A meter's clock counts milliseconds (``dp_netdev_run_meter``); those of policers count cycles."""
+_PART_NS = 250_000
+
+Slice = tuple[int, int, bool]
+"""A part of a trial: its length in ns, the cost of its frames in tokens times 1e9, and whether they were evenly spaced.
+If the machine paused generator or DUT, they may have come all at once."""
+
+
+def bucket_passes(pattern: Iterable[Slice], rate: int, burst: int, *, least: bool = False) -> Iterator[int]:
+    """Yield the tokens, times 1e9, that a bucket passes of each slice.
+
+    At most; or with ``least`` so much at least, whenever in an uneven slice its frames came. Such a bucket that fills
+    in less than its clock's step may lose what comes while a thread is away for too short to be seen.
+    """
+    most = tokens = burst * NANO
+    seldom = least and burst * NANO < rate * _CLOCK_NS
+    for length_ns, cost, even in pattern:
+        credit = rate * length_ns
+        credit -= int(credit * MOST_ABSENT) if seldom else 0
+        passed = min(cost, tokens if least and not even else tokens + credit)
+        tokens = min(most, tokens + credit - passed) if even or not least else min(most, tokens + credit) - passed
+        yield passed
+
+
+def limiter_passes(limiter: Limiter, pattern: Sequence[Slice], frame: int) -> tuple[int, int, int]:
+    """Tokens, times 1e9, that a limiter passes: as a fluid, at least, and at most. ``frame``: cost of the largest one.
+
+    Each band of a meter drains by itself, and the one that passes less decides. What the committed bucket of a trTCM
+    leaves goes to that of excess.
+    """
+    in_series, step_ns = limiter.kind is LimiterKind.TRTCM, 0
+    if limiter.kind is LimiterKind.METER:
+        step_ns = _CLOCK_NS
+    if len(limiter.buckets) > 1:  # a bucket may be empty in the middle of a slice
+        step_ns, pattern = max(step_ns, _PART_NS), [part for each in pattern for part in _parts(each)]
+    found = []
+    for bucket in limiter.buckets:
+        through = list(bucket_passes(pattern, *bucket))
+        found.append((through, list(bucket_passes(pattern, *bucket, least=True))))
+        if in_series:
+            pattern = [(ns, cost - own, even) for (ns, cost, even), own in zip(pattern, through, strict=True)]
+    together = sum if in_series else min
+    passed, least = (sum(map(together, zip(*each, strict=True))) for each in zip(*found, strict=True))
+    step = sum(rate for rate, _ in limiter.buckets) if in_series else min(rate for rate, _ in limiter.buckets)
+    return passed, least - frame * len(limiter.buckets) - step * step_ns, passed + step * step_ns
+
+
+def _parts(of: Slice) -> Iterator[Slice]:
+    """Yield an even slice in short parts, and another one as it is."""
+    length_ns, cost, even = of
+    count = max(1, length_ns // _PART_NS) if even else 1
+    for at in range(count):
+        yield length_ns // count, cost * (at + 1) // count - cost * at // count, even
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a trial passed through a limiter, and what the token bucket passes of its pattern, in tokens times 1e9.
+
+    Attributes:
+        length_ns: how long frames were due.
+        offered: frames that reached the limiter.
+        passed: of the frames received. ``passed_most``: with those that something else lost.
+        expected: as a fluid. ``expected_least``, ``expected_most``: with whole frames, the limiter's clock, and what
+            the machine's pauses may have cost.
+        disturbed: some of the difference may be the machine's.
+    """
+
+    length_ns: int
+    offered: int
+    passed: int
+    passed_most: int
+    expected: int
+    expected_least: int
+    expected_most: int
+    disturbed: bool
+
+    @property
+    def overloaded(self) -> bool:
+        """True if more was offered than the limiter passes: otherwise its rate does not show."""
+        return self.offered > self.expected_most
+
+
+def admission(
+    limiter: Limiter, result: TrialResult, counts: Sequence[DirectionCounts], dropped: int, largest: int
+) -> Admission:
+    """Of a trial whose limited frames have these counts.
+
+    ``dropped``: frames that the DUT counted as dropped by the limiter. ``largest``: bytes of the largest, with FCS.
+    """
+    sent, received = (sum(getattr(each, name) for each in counts) for name in ("sent", "received"))
+    offered = limiter.tokens(sent, sum(each.sent_bytes for each in counts)) * NANO
+    passed = limiter.tokens(received, sum(each.received_bytes for each in counts)) * NANO
+    frame = limiter.tokens(1, largest) * NANO
+    pattern = offered_pattern(result, offered, sent)
+    expected, least, most = limiter_passes(limiter, pattern, frame)
+    elsewhere = max(0, sent - received - dropped)
+    paused = not all(even for _, _, even in pattern)
+    length_ns = sum(length_ns for length_ns, _, _ in pattern)
+    return Admission(
+        length_ns, offered, passed, passed + elsewhere * frame, expected, least, most, paused or elsewhere > 0
+    )
+
+
+def offered_pattern(result: TrialResult, cost: int, frames: int) -> list[Slice]:
+    """When so many frames of a trial, which cost so many tokens together, were sent."""
+    due_ns, windows = round(result.due_s * NANO), result.windows
+    if windows is None or not frames:
+        return [(due_ns, cost, result.sent >= result.intended)]
+    count, share = windows.within(result.due_s), result.sent
+    lengths = [windows.length_ns + late - early for early, late in pairwise((0, *windows.threads[0].late_ns[:count]))]
+    costs = [sum(thread.sent[at] for thread in windows.threads) * cost // share for at in range(count)]
+    even = _even(windows, result.due_s)
+    slices = [*zip(lengths, costs, even, strict=True)]
+    slices.append((max(0, due_ns - sum(lengths)), max(0, cost - sum(costs)), all(even[-1:])))
+    joined: list[Slice] = []
+    for is_even, group in groupby(slices, key=lambda each: each[2]):
+        own = list(group)
+        joined += own if is_even else [(sum(each[0] for each in own), sum(each[1] for each in own), False)]
+    return joined
+
+
+def _even(windows: Windows, due_s: float) -> list[bool]:
+    """Whether neither generator nor DUT paused in a window, nor beside it: frames that waited come in the next one."""
+    paused = [
+        end in NOT_RUNNING or any(thread.skipped[at] for thread in windows.threads)
+        for at, end in enumerate(windows.ends(due_s))
+    ]
+    return [not any(paused[max(0, at - 1) : at + 2]) for at in range(len(paused))]
+
+
+def limiter_figures(limiter: Limiter, short: Admission, long: Admission, **more: object) -> Iterator[Figure]:
+    """Yield the error of a limiter's rate, and which share of its burst it accepted if that is more than a few frames.
+
+    Both trials begin with a full bucket and empty it. So their difference is the rate's alone; what the short one
+    passed beyond that rate is the burst. ``more``: further fields of the figures.
+    """
+    added = (long.passed - short.passed, long.expected - short.expected)
+    least, most = max(0, long.passed - short.passed_most), long.passed_most - short.passed
+    floor, ceiling = long.expected_least - short.expected_most, long.expected_most - short.expected_least
+    part = short.length_ns / (long.length_ns - short.length_ns)
+    why: dict[str, object] = {}
+    if short.disturbed or long.disturbed:
+        why = {"why": (Why.WHOSE_LOSS,), "detail": "the machine paused generator or DUT, or frames were lost elsewhere"}
+    fields = {"confidence": _confidence(limiter, short, long), **why, **more}
+    yield _ratio("rate_error", added, (least, floor), (most, ceiling), -1, fields)
+    burst = (short.passed - added[0] * part, short.expected - added[1] * part)
+    accepted = short.passed - most * part, short.passed_most - least * part
+    whole = short.expected_least - ceiling * part, short.expected_most - floor * part
+    if whole[0] > 0:
+        yield _ratio("burst_accepted", burst, (accepted[0], whole[0]), (accepted[1], whole[1]), 0, fields)
+
+
+def _ratio(
+    metric: str,
+    figure: tuple[float, float],
+    least: tuple[float, float],
+    most: tuple[float, float],
+    less: int,
+    fields: dict[str, object],
+) -> Figure:
+    """Passed over expected. ``least`` and ``most``: (what passed, what was expected), each its smaller or larger."""
+    value = figure[0] / figure[1] + less
+    low = max(0.0, least[0]) / most[1] + less
+    high = most[0] / least[1] + less if least[1] > 0 else None
+    return Figure(metric, value, "ratio", min(low, value), high if high is None else max(high, value), **fields)  # type: ignore[arg-type]
+
+
+def _confidence(limiter: Limiter, short: Admission, long: Admission) -> str:
+    token = "packets" if limiter.unit == "pktps" else "bits"
+    parts = (
+        f"{each.passed // NANO:,} of {each.expected // NANO:,} {token} expected in {each.length_ns / NANO:.3g} s"
+        for each in (short, long)
+    )
+    return f"{limiter}: {' and '.join(parts)}, each from a full bucket; counted: {limiter.counted}"
