@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_nfvperf.measure.limits import LoadRange
-from pytest_nfvperf.measure.measurer import LoadMeasurer
+from pytest_nfvperf.measure.measurer import SHORT_WINDOW_S, LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.display import format_fps, listed
 from pytest_nfvperf.model.disturbance.trial import Reason, ReasonKind
@@ -29,7 +31,7 @@ its burst shows."""
 _OVERLOAD = 1.1
 _SHORTEST_S = 0.2
 _MARGIN = 1.2
-_SHARPNESS, _LONGER_S = 0.0025, (1.0, 8.0)
+_SHARPNESS, _LONGER_S = 0.0025, (2.0, 8.0)
 """The second trial is so much longer that whole frames and clocks are such a share of it; within these seconds."""
 _MOST_FILLING_S = 30.0
 
@@ -67,8 +69,9 @@ def measured_limiter(loads: LoadRange, limiter: Limiter, load_fps: float | None,
     step = limiter.tokens(1, largest) + 2 * rate // 1000
     longer_s = min(max(step / rate / _SHARPNESS, _LONGER_S[0]), _LONGER_S[1])
     short_s = max(_SHORTEST_S, _MARGIN * burst / (offered - rate))
-    trials = [_trial(measurer, fill_s, seconds, load) for seconds in (short_s, short_s + longer_s)]
-    short, long = (_admission(limiter, trial, limited, of_class, largest) for trial in trials)
+    admitted = partial(_admission, limiter, limited=limited, of_class=of_class, largest=largest)
+    trials = [_trial(measurer, fill_s, seconds, load, admitted) for seconds in (short_s, short_s + longer_s)]
+    short, long = map(admitted, trials)
     if not (short.overloaded and long.overloaded):
         why = f"less reached {limiter} than it passes: the generator, or the DUT before it, did not bring the load"
         return {"missing": dict.fromkeys(("rate_error", "burst_accepted"), why)}
@@ -120,17 +123,23 @@ def _tokens_offered(
     return sum(limiter.tokens(each.frames, round(each.frames * each.sent.traffic.mean_frame_size)) for each in streams)
 
 
-def _trial(measurer: LoadMeasurer, fill_s: float, seconds: float, load_fps: float) -> Trial:
+def _trial(
+    measurer: LoadMeasurer, fill_s: float, seconds: float, load_fps: float, admitted: Callable[[Trial], Admission]
+) -> Trial:
     """A trial that begins with a full bucket: nothing is sent for as long as it takes to fill."""
     runner = measurer.runner
     spec = measurer.spec(seconds, load_fps, "limiter")
+    spec = spec if spec.window_s is None else replace(spec, window_s=SHORT_WINDOW_S)
 
     def measure(repeat_of: str | None) -> Trial:
         with runner.recorder.stopwatch.of(Span.WAITING):
             runner.clock.sleep(_MARGIN * fill_s)
         return runner.run_once(spec, repeat_of=repeat_of, anywhere=True)
 
-    trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, lambda _: _TOLERATED)
+    def tolerated(trial: Trial) -> frozenset[Reason]:
+        return _TOLERATED if admitted(trial).overloaded else frozenset()
+
+    trial = repeat_until_valid(measure, runner.repeats, runner.context.time_limit, tolerated)
     measurer.trials.append(trial)
     return trial
 

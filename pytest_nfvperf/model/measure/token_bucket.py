@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from pytest_nfvperf.model.disturbance.trial import TrialResult
-from pytest_nfvperf.model.disturbance.windows import MOST_ABSENT, NOT_RUNNING, Windows
+from pytest_nfvperf.model.disturbance.windows import MOST_ABSENT, Windows
 from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
@@ -22,24 +22,22 @@ _CLOCK_NS = 1_000_000
 """A meter's clock counts milliseconds (``dp_netdev_run_meter``); those of policers count cycles."""
 _PART_NS = 250_000
 
-Slice = tuple[int, int, bool]
-"""A part of a trial: its length in ns, the cost of its frames in tokens times 1e9, and whether they were evenly spaced.
-If the machine paused generator or DUT, they may have come all at once."""
+Slice = tuple[int, int, int]
+"""A part of a trial: its length in ns, the cost of its frames in tokens times 1e9, and for how many ns the machine may
+have paused generator or DUT, at any time in it. Frames that were sent in a pause of the DUT came at its end."""
 
 
 def bucket_passes(pattern: Iterable[Slice], rate: int, burst: int, *, least: bool = False) -> Iterator[int]:
-    """Yield the tokens, times 1e9, that a bucket passes of each slice.
+    """Yield the tokens, times 1e9, that a bucket passes of each slice: at most, or at least, whenever its pauses were.
 
-    At most; or with ``least`` so much at least, whenever in an uneven slice its frames came. Such a bucket that fills
-    in less than its clock's step may lose what comes while a thread is away for too short to be seen.
+    In a pause it fills up to its burst, and what is beyond that is lost.
     """
     most = tokens = burst * NANO
-    seldom = least and burst * NANO < rate * _CLOCK_NS
-    for length_ns, cost, even in pattern:
-        credit = rate * length_ns
-        credit -= int(credit * MOST_ABSENT) if seldom else 0
-        passed = min(cost, tokens if least and not even else tokens + credit)
-        tokens = min(most, tokens + credit - passed) if even or not least else min(most, tokens + credit) - passed
+    for length_ns, cost, paused_ns in pattern:
+        gone_ns = paused_ns if least else 0
+        credit = rate * (length_ns - gone_ns)
+        passed = min(cost, tokens + credit)
+        tokens = min(most, min(most, tokens + rate * gone_ns) + credit - passed)
         yield passed
 
 
@@ -59,7 +57,7 @@ def limiter_passes(limiter: Limiter, pattern: Sequence[Slice], frame: int) -> tu
         through = list(bucket_passes(pattern, *bucket))
         found.append((through, list(bucket_passes(pattern, *bucket, least=True))))
         if in_series:
-            pattern = [(ns, cost - own, even) for (ns, cost, even), own in zip(pattern, through, strict=True)]
+            pattern = [(ns, cost - own, gone) for (ns, cost, gone), own in zip(pattern, through, strict=True)]
     together = sum if in_series else min
     passed, least = (sum(map(together, zip(*each, strict=True))) for each in zip(*found, strict=True))
     step = sum(rate for rate, _ in limiter.buckets) if in_series else min(rate for rate, _ in limiter.buckets)
@@ -67,11 +65,11 @@ def limiter_passes(limiter: Limiter, pattern: Sequence[Slice], frame: int) -> tu
 
 
 def _parts(of: Slice) -> Iterator[Slice]:
-    """Yield an even slice in short parts, and another one as it is."""
-    length_ns, cost, even = of
-    count = max(1, length_ns // _PART_NS) if even else 1
+    """Yield a slice in short parts; one with a long pause as it is, since nobody knows in which part that was."""
+    length_ns, cost, paused_ns = of
+    count = max(1, length_ns // _PART_NS) if paused_ns <= MOST_ABSENT * length_ns else 1
     for at in range(count):
-        yield length_ns // count, cost * (at + 1) // count - cost * at // count, even
+        yield length_ns // count, cost * (at + 1) // count - cost * at // count, paused_ns // count
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +114,8 @@ def admission(
     pattern = offered_pattern(result, offered, sent)
     expected, least, most = limiter_passes(limiter, pattern, frame)
     elsewhere = max(0, sent - received - dropped)
-    paused = not all(even for _, _, even in pattern)
-    length_ns = sum(length_ns for length_ns, _, _ in pattern)
+    paused = any(paused_ns > MOST_ABSENT * length_ns for length_ns, _, paused_ns in pattern)
+    length_ns = sum(each[0] for each in pattern)
     return Admission(
         length_ns, offered, passed, passed + elsewhere * frame, expected, least, most, paused or elsewhere > 0
     )
@@ -127,27 +125,43 @@ def offered_pattern(result: TrialResult, cost: int, frames: int) -> list[Slice]:
     """When so many frames of a trial, which cost so many tokens together, were sent."""
     due_ns, windows = round(result.due_s * NANO), result.windows
     if windows is None or not frames:
-        return [(due_ns, cost, result.sent >= result.intended)]
-    count, share = windows.within(result.due_s), result.sent
+        skipped, intended = sum(each.skipped for each in result.counts), max(1, result.intended)
+        return [(due_ns, cost, due_ns * skipped // intended)]
+    count = windows.within(result.due_s)
     lengths = [windows.length_ns + late - early for early, late in pairwise((0, *windows.threads[0].late_ns[:count]))]
-    costs = [sum(thread.sent[at] for thread in windows.threads) * cost // share for at in range(count)]
-    even = _even(windows, result.due_s)
-    slices = [*zip(lengths, costs, even, strict=True)]
-    slices.append((max(0, due_ns - sum(lengths)), max(0, cost - sum(costs)), all(even[-1:])))
-    joined: list[Slice] = []
-    for is_even, group in groupby(slices, key=lambda each: each[2]):
-        own = list(group)
-        joined += own if is_even else [(sum(each[0] for each in own), sum(each[1] for each in own), False)]
-    return joined
+    costs = [sum(thread.sent[at] for thread in windows.threads) * cost // result.sent for at in range(count)]
+    pauses = [sum(each) for each in zip(_absences(windows, count), _waits(windows, count), strict=True)]
+    around = [sum(pauses[max(0, at - 1) : at + 2]) for at in range(count)]
+    slices = [*zip(lengths, costs, around, strict=True)]
+    slices.append((max(0, due_ns - sum(lengths)), max(0, cost - sum(costs)), sum(around[-1:])))
+    away = [2 * waited_ns > windows.length_ns for waited_ns in _waits(windows, count)]
+    return list(_joined(slices, away))
 
 
-def _even(windows: Windows, due_s: float) -> list[bool]:
-    """Whether neither generator nor DUT paused in a window, nor beside it: frames that waited come in the next one."""
-    paused = [
-        end in NOT_RUNNING or any(thread.skipped[at] for thread in windows.threads)
-        for at, end in enumerate(windows.ends(due_s))
-    ]
-    return [not any(paused[max(0, at - 1) : at + 2]) for at in range(len(paused))]
+def _absences(windows: Windows, count: int) -> list[int]:
+    """For how many ns the generator sent less than was due, in each window."""
+    found = []
+    for at in range(count):
+        due = sum(each.sent[at] + each.refused[at] + each.skipped[at] for each in windows.threads)
+        skipped_ns = windows.length_ns * sum(each.skipped[at] for each in windows.threads) // max(1, due)
+        found.append(max(skipped_ns, *(each.absent_ns[at] for each in windows.threads)))
+    return found
+
+
+def _waits(windows: Windows, count: int) -> list[int]:
+    """For how many ns the DUT's CPU was away, as far as anybody saw."""
+    rows = [row for each in windows.witnesses for row in (each.late_ns, each.waited_ns, each.asked_late_ns) if row]
+    return [max((row[at] for row in rows), default=0) for at in range(count)]
+
+
+def _joined(slices: Sequence[Slice], away: Sequence[bool]) -> Iterator[Slice]:
+    """Yield the slices, those in most of which the DUT was away with the next one: there its frames come."""
+    length_ns = cost = paused_ns = 0
+    for one, goes_on in zip(slices, [*away, False], strict=True):
+        length_ns, cost, paused_ns = length_ns + one[0], cost + one[1], paused_ns + one[2]
+        if not goes_on:
+            yield length_ns, cost, min(length_ns, paused_ns)
+            length_ns = cost = paused_ns = 0
 
 
 def limiter_figures(limiter: Limiter, short: Admission, long: Admission, **more: object) -> Iterator[Figure]:
