@@ -54,13 +54,13 @@ def _cases() -> list[tuple[str, int, int | Imix]]:
 @pytest.mark.nfv_smoke
 @chosen("limiter, mbps, frame_size", _cases(), quick={("meter", 100, 1518), ("policer", 100, 1518)})
 def test_rate(limiter: str, mbps: int, frame_size: int | Imix, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
-    """Each limiter by its rate and by frame size, with a burst of a tenth of a second.
+    """Each limiter by its rate and by frame size, with a burst of a tenth of a second, or 1 Mbit.
 
     Steps: build port - bridge - port with the limiter; learn; let the bucket fill; send more than it passes, for a
     short time and for a longer one.
     Verify: the SLA's ``rate_error``, which the second trial adds to the first, and ``burst_accepted``.
     """
-    live = deploy(_limited(LIMITERS[limiter](mbps * 1000, max(mbps * 100, 100))))
+    live = deploy(_limited(LIMITERS[limiter](mbps * 1000, max(mbps * 100, 1000))))
     sla.check(search.limits(live, Traffic(frame_size=frame_size, bidirectional=False)))
 
 
