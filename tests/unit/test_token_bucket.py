@@ -100,7 +100,8 @@ def simulated(
             bytes_of["received"] += size
     zeros = (0,) * len(states)
     full = (FULL,) * len(states)
-    thread = ThreadWindows(zeros, tuple(sent), zeros, tuple(skipped), tuple(received), zeros, zeros, full)
+    absent = tuple(WINDOW_NS if state is SKIPPED else 0 for state in states)
+    thread = ThreadWindows(zeros, tuple(sent), zeros, tuple(skipped), tuple(received), zeros, absent, full)
     waited = tuple({PAUSED: WINDOW_NS, PARTLY: WINDOW_NS // 2}.get(state, 0) for state in states)
     witness = WitnessWindows(1, zeros, full, waited)
     counts = counts_of(DIRECTION, sent=sum(sent), received=sum(received), skipped=sum(skipped))

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, Row, Unixctl, value_
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind, qos_settings
+from pytest_nfvperf.model.topology.limiters import OF_DPDK, OF_KERNEL, Limiter, LimiterKind, qos_settings
 from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology, bridge_of
 
@@ -122,17 +122,14 @@ def refuse_powerless(limiters: Iterable[Limiter], wired: Mapping[str, OvsPort], 
     for limiter in limiters:
         if limiter.kind is LimiterKind.METER:
             continue
-        types = {each.type for each in wired[limiter.at].interfaces}
-        by_dpdk = all(kind.startswith("dpdk") for kind in types)
-        by_kernel = datapath_type == "system" and not limiter.kind.of_dpdk
-        if by_kernel or (by_dpdk and not limiter.kind.of_kernel):
-            continue
-        where = "the kernel's" if datapath_type == "system" else "the userspace"
-        needs = "the kernel's datapath" if limiter.kind.of_kernel else "a port that DPDK drives"
-        raise UnavailableError(
-            f"{limiter}: it has no effect on a port of type {', '.join(sorted(types))} of {where} datapath: it needs "
-            f"{needs}; or limit by meter(...)"
-        )
+        types = sorted({each.type for each in wired[limiter.at].interfaces})
+        by_dpdk = all(kind.startswith("dpdk") for kind in types) and limiter.kind not in OF_KERNEL
+        if not by_dpdk and (datapath_type != "system" or limiter.kind in OF_DPDK):
+            needs = "the kernel's datapath" if limiter.kind in OF_KERNEL else "a port that DPDK drives"
+            raise UnavailableError(
+                f"{limiter}: it has no effect on a port of type {', '.join(types)} of the datapath {datapath_type}: it "
+                f"needs {needs}; or limit by meter(...)"
+            )
 
 
 def _insert_limiter(
@@ -155,18 +152,15 @@ def _insert_limiter(
     port.qos = qos
 
 
-def delete_qos(transaction: ovs.db.idl.Transaction, bridges: Iterable[Row], tag: str) -> None:
+def delete_qos(transaction: ovs.db.idl.Transaction, bridges: Collection[Row], tag: str) -> None:
     """Delete the QoS of ours on these bridges; OVSDB keeps it when its port goes."""
-    names = set()
-    for bridge in bridges:
-        names.add(bridge.name)
-        for port in bridge.ports:
-            if port.qos:
-                port.qos = []
-    for table in ("QoS", "Queue"):
-        for row in list(transaction.idl.tables[table].rows.values()):
-            if row.external_ids.get(OWNER) == tag and row.external_ids.get(_BRIDGE) in names:
-                row.delete()
+    names = {bridge.name for bridge in bridges}
+    for port in (port for bridge in bridges for port in bridge.ports if port.qos):
+        port.qos = []
+    rows = [row for table in ("QoS", "Queue") for row in transaction.idl.tables[table].rows.values()]
+    for row in rows:
+        if row.external_ids.get(OWNER) == tag and row.external_ids.get(_BRIDGE) in names:
+            row.delete()
 
 
 def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:

@@ -7,12 +7,13 @@ largest one may be missing. All is in whole numbers: tokens times 1e9, since tim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import Any
 
 from pytest_nfvperf.model.disturbance.trial import TrialResult
-from pytest_nfvperf.model.disturbance.windows import MOST_ABSENT, Windows
+from pytest_nfvperf.model.disturbance.windows import MOST_ABSENT
 from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
@@ -47,9 +48,7 @@ def limiter_passes(limiter: Limiter, pattern: Sequence[Slice], frame: int) -> tu
     Each band of a meter drains by itself, and the one that passes less decides. What the committed bucket of a trTCM
     leaves goes to that of excess.
     """
-    in_series, step_ns = limiter.kind is LimiterKind.TRTCM, 0
-    if limiter.kind is LimiterKind.METER:
-        step_ns = _CLOCK_NS
+    in_series, step_ns = limiter.kind is LimiterKind.TRTCM, _CLOCK_NS if limiter.kind is LimiterKind.METER else 0
     if len(limiter.buckets) > 1:  # a bucket may be empty in the middle of a slice
         step_ns, pattern = max(step_ns, _PART_NS), [part for each in pattern for part in _parts(each)]
     found = []
@@ -60,8 +59,8 @@ def limiter_passes(limiter: Limiter, pattern: Sequence[Slice], frame: int) -> tu
             pattern = [(ns, cost - own, gone) for (ns, cost, gone), own in zip(pattern, through, strict=True)]
     together = sum if in_series else min
     passed, least = (sum(map(together, zip(*each, strict=True))) for each in zip(*found, strict=True))
-    step = sum(rate for rate, _ in limiter.buckets) if in_series else min(rate for rate, _ in limiter.buckets)
-    return passed, least - frame * len(limiter.buckets) - step * step_ns, passed + step * step_ns
+    step = together(rate for rate, _ in limiter.buckets) * step_ns
+    return passed, least - frame * len(limiter.buckets) - step, passed + step
 
 
 def _parts(of: Slice) -> Iterator[Slice]:
@@ -130,75 +129,49 @@ def offered_pattern(result: TrialResult, cost: int, frames: int) -> list[Slice]:
     count = windows.within(result.due_s)
     lengths = [windows.length_ns + late - early for early, late in pairwise((0, *windows.threads[0].late_ns[:count]))]
     costs = [sum(thread.sent[at] for thread in windows.threads) * cost // result.sent for at in range(count)]
-    pauses = [sum(each) for each in zip(_absences(windows, count), _waits(windows, count), strict=True)]
+    looks = [row for each in windows.witnesses for row in (each.late_ns, each.waited_ns, each.asked_late_ns) if row]
+    away = [max((row[at] for row in looks), default=0) for at in range(count)]
+    pauses = [own + max(thread.absent_ns[at] for thread in windows.threads) for at, own in enumerate(away)]
     around = [sum(pauses[max(0, at - 1) : at + 2]) for at in range(count)]
-    slices = [*zip(lengths, costs, around, strict=True)]
-    slices.append((max(0, due_ns - sum(lengths)), max(0, cost - sum(costs)), sum(around[-1:])))
-    away = [2 * waited_ns > windows.length_ns for waited_ns in _waits(windows, count)]
-    return list(_joined(slices, away))
+    rest = (max(0, due_ns - sum(lengths)), max(0, cost - sum(costs)), sum(around[-1:]))
+    most_away = [*(2 * each > windows.length_ns for each in away), False]
+    return list(_joined([*zip(lengths, costs, around, strict=True), rest], most_away))
 
 
-def _absences(windows: Windows, count: int) -> list[int]:
-    """For how many ns the generator sent less than was due, in each window."""
-    found = []
-    for at in range(count):
-        due = sum(each.sent[at] + each.refused[at] + each.skipped[at] for each in windows.threads)
-        skipped_ns = windows.length_ns * sum(each.skipped[at] for each in windows.threads) // max(1, due)
-        found.append(max(skipped_ns, *(each.absent_ns[at] for each in windows.threads)))
-    return found
-
-
-def _waits(windows: Windows, count: int) -> list[int]:
-    """For how many ns the DUT's CPU was away, as far as anybody saw."""
-    rows = [row for each in windows.witnesses for row in (each.late_ns, each.waited_ns, each.asked_late_ns) if row]
-    return [max((row[at] for row in rows), default=0) for at in range(count)]
-
-
-def _joined(slices: Sequence[Slice], away: Sequence[bool]) -> Iterator[Slice]:
+def _joined(slices: Sequence[Slice], most_away: Sequence[bool]) -> Iterator[Slice]:
     """Yield the slices, those in most of which the DUT was away with the next one: there its frames come."""
     length_ns = cost = paused_ns = 0
-    for one, goes_on in zip(slices, [*away, False], strict=True):
+    for one, goes_on in zip(slices, most_away, strict=True):
         length_ns, cost, paused_ns = length_ns + one[0], cost + one[1], paused_ns + one[2]
         if not goes_on:
             yield length_ns, cost, min(length_ns, paused_ns)
             length_ns = cost = paused_ns = 0
 
 
-def limiter_figures(limiter: Limiter, short: Admission, long: Admission, **more: object) -> Iterator[Figure]:
+def limiter_figures(limiter: Limiter, short: Admission, long: Admission, **more: Any) -> Iterator[Figure]:
     """Yield the error of a limiter's rate, and which share of its burst it accepted if that is more than a few frames.
 
     Both trials begin with a full bucket and empty it. So their difference is the rate's alone; what the short one
     passed beyond that rate is the burst. ``more``: further fields of the figures.
     """
-    added = (long.passed - short.passed, long.expected - short.expected)
-    least, most = max(0, long.passed - short.passed_most), long.passed_most - short.passed
-    floor, ceiling = long.expected_least - short.expected_most, long.expected_most - short.expected_least
     part = short.length_ns / (long.length_ns - short.length_ns)
-    why: dict[str, object] = {}
+    figures: dict[str, Callable[[float, float], float]] = {
+        "rate_error": lambda first, second: second - first,
+        "burst_accepted": lambda first, second: first - (second - first) * part,
+    }
+    corners = [*product((short.passed, short.passed_most), (long.passed, long.passed_most))]
+    expected = [*product((short.expected_least, short.expected_most), (long.expected_least, long.expected_most))]
     if short.disturbed or long.disturbed:
-        why = {"why": (Why.WHOSE_LOSS,), "detail": "the machine paused generator or DUT, or frames were lost elsewhere"}
-    fields = {"confidence": _confidence(limiter, short, long), **why, **more}
-    yield _ratio("rate_error", added, (least, floor), (most, ceiling), -1, fields)
-    burst = (short.passed - added[0] * part, short.expected - added[1] * part)
-    accepted = short.passed - most * part, short.passed_most - least * part
-    whole = short.expected_least - ceiling * part, short.expected_most - floor * part
-    if whole[0] > 0:
-        yield _ratio("burst_accepted", burst, (accepted[0], whole[0]), (accepted[1], whole[1]), 0, fields)
-
-
-def _ratio(
-    metric: str,
-    figure: tuple[float, float],
-    least: tuple[float, float],
-    most: tuple[float, float],
-    less: int,
-    fields: dict[str, object],
-) -> Figure:
-    """Passed over expected. ``least`` and ``most``: (what passed, what was expected), each its smaller or larger."""
-    value = figure[0] / figure[1] + less
-    low = max(0.0, least[0]) / most[1] + less
-    high = most[0] / least[1] + less if least[1] > 0 else None
-    return Figure(metric, value, "ratio", min(low, value), high if high is None else max(high, value), **fields)  # type: ignore[arg-type]
+        said = "the machine paused generator or DUT, or frames were lost elsewhere"
+        more = {"why": (Why.WHOSE_LOSS,), "detail": said, **more}
+    for metric, of in figures.items():
+        wanted, less = [of(*each) for each in expected], int(metric == "rate_error")
+        if min(wanted) <= 0:
+            continue
+        found = [max(0.0, of(*each)) for each in corners]
+        value = max(0.0, of(short.passed, long.passed)) / of(short.expected, long.expected)
+        ends = min(found) / max(wanted) - less, max(found) / min(wanted) - less
+        yield Figure(metric, value - less, "ratio", *ends, confidence=_confidence(limiter, short, long), **more)
 
 
 def _confidence(limiter: Limiter, short: Admission, long: Admission) -> str:

@@ -26,6 +26,8 @@ _MOST_RATE, _MOST_NUMBER, _MOST_METERS = (1 << 32) - 1, 0xFFFF0000, 32
 _PRIORITY = 40_000
 """Of a meter's flow: above the flows of paths and of most authors."""
 _METER_LINE = re.compile(r"meter=(\d+)")
+_UNITS = {"kbps": (1000, 1000), "pktps": (1, 1), "bytes/s": (8, 8), "bit/s": (1, 8)}
+"""Tokens of a rate's unit, and of a burst's. A token is a bit, or a packet."""
 
 
 class LimiterKind(WordChoice):
@@ -38,17 +40,9 @@ class LimiterKind(WordChoice):
     HTB = "linux-htb"
     HFSC = "linux-hfsc"
 
-    @property
-    def of_kernel(self) -> bool:
-        return self in {LimiterKind.HTB, LimiterKind.HFSC}
 
-    @property
-    def of_dpdk(self) -> bool:
-        return self in {LimiterKind.EGRESS, LimiterKind.TRTCM}
-
-
-_UNCOUNTED = {LimiterKind.METER: ("frame without FCS", FCS_BYTES)}
-_LAYER_3 = ("frame without Ethernet header and FCS", FCS_BYTES + _ETHERNET_BYTES)
+OF_KERNEL, OF_DPDK = {LimiterKind.HTB, LimiterKind.HFSC}, {LimiterKind.EGRESS, LimiterKind.TRTCM}
+_REASONS = {LimiterKind.METER: ("datapath_drop_meter",), LimiterKind.POLICER: ("ovs_rx_qos_",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +69,29 @@ class Limiter:
 
     @property
     def buckets(self) -> tuple[tuple[int, int], ...]:
-        """Rate in tokens a second, and burst in tokens, of each. A token is a bit, or a packet."""
-        factor, of_burst = {"kbps": (1000, 1000), "pktps": (1, 1), "bytes/s": (8, 8), "bit/s": (1, 8)}[self.unit]
-        default = _SHAPING_BURST_BYTES if self.kind.of_kernel else _POLICING_BURST_KBIT
-        bursts = ((default if self.kind is not LimiterKind.METER else rate) for rate, _ in self.bands)
-        return tuple(
-            (rate * factor, (own if burst is None else burst) * of_burst)
-            for (rate, burst), own in zip(self.bands, bursts, strict=True)
-        )
+        """Rate in tokens a second, and burst in tokens, of each."""
+        of_rate, of_burst = _UNITS[self.unit]
+        default = {LimiterKind.METER: 0, LimiterKind.POLICER: _POLICING_BURST_KBIT}.get(self.kind, _SHAPING_BURST_BYTES)
+        return tuple((rate * of_rate, (burst or default or rate) * of_burst) for rate, burst in self.bands)
+
+    @property
+    def _uncounted(self) -> int:
+        return FCS_BYTES + (_ETHERNET_BYTES if self.kind in {LimiterKind.POLICER, *OF_DPDK} else 0)
 
     @property
     def counted(self) -> str:
         """Which bytes of a frame it counts."""
-        return "packets" if self.unit == "pktps" else _UNCOUNTED.get(self.kind, _LAYER_3)[0]
+        header = "Ethernet header and " if self._uncounted > FCS_BYTES else ""
+        return "packets" if self.unit == "pktps" else f"frame without {header}FCS"
 
     def tokens(self, frames: int, frame_bytes: int) -> int:
         """The tokens that so many frames cost; ``frame_bytes``: of all of them, with FCS."""
-        uncounted = _UNCOUNTED.get(self.kind, _LAYER_3)[1]
-        return frames if self.unit == "pktps" else 8 * (frame_bytes - uncounted * frames)
+        return frames if self.unit == "pktps" else 8 * (frame_bytes - self._uncounted * frames)
 
     @property
     def drop_reasons(self) -> tuple[str, ...]:
         """How the drop ledger names its drops."""
-        ingress, egress = ("ovs_rx_qos_",), ("ovs_tx_qos_", "qdisc_drops")
-        return {LimiterKind.METER: ("datapath_drop_meter",), LimiterKind.POLICER: ingress}.get(self.kind, egress)
+        return _REASONS.get(self.kind, ("ovs_tx_qos_", "qdisc_drops"))
 
     def limits(self, bridges: Sequence[str], entry: str, leaving: str) -> bool:
         """True if it limits frames that cross these bridges, in by one port and out by the other."""
@@ -108,12 +101,11 @@ class Limiter:
 
     def __str__(self) -> str:
         """``meter 1 of br0: 100,000 kbps, burst 20,000``."""
-        bands = "; ".join(
-            f"{rate:,} {self.unit}" + ("" if burst is None else f", burst {burst:,}") for rate, burst in self.bands
-        )
-        name = f"meter {self.number} of" if self.kind is LimiterKind.METER else f"{self.kind} of"
+        bursts = ("" if burst is None else f", burst {burst:,}" for _, burst in self.bands)
+        bands = "; ".join(f"{rate:,} {self.unit}{own}" for (rate, _), own in zip(self.bands, bursts, strict=True))
+        number = f" {self.number}" if self.number else ""
         frames = f", frames from {', '.join(self.in_ports)}" if self.in_ports else ""
-        return f"{name} {self.at}: {bands}{frames}{f' that match {self.match}' if self.match else ''}"
+        return f"{self.kind}{number} of {self.at}: {bands}{frames}{f' that match {self.match}' if self.match else ''}"
 
 
 # Parts of topologies.
@@ -137,8 +129,7 @@ _QUEUES = Allowed(
     "two pairs for each queue, such as {1: ((1_000_000, 10_000), (1, 1))}",
     lambda value: (
         isinstance(value, Mapping)
-        and all(map(whole(0).accepts, value))
-        and all(map(several(_PAIR, 2, 2).accepts, value.values()))
+        and all(whole(0).accepts(number) and several(_PAIR, 2, 2).accepts(own) for number, own in value.items())
     ),
 )
 
@@ -160,8 +151,8 @@ def meter(
     Args:
         bridge: whose meter.
         in_ports: frames that come in by these ports of the bridge go through it.
-        kbps: rate, 1000 bit/s of frames without FCS. Give this or ``pktps``.
-        pktps: rate, packets a second.
+        kbps: rate, 1000 bit/s of frames without FCS. Give this or ``pktps``, packets a second.
+        pktps: see ``kbps``.
         burst: in kbit, or in packets; None: as much as a second of the rate.
         more: further bands, each a rate and a burst in the same units. The one that passes least decides.
         number: its id, once on a bridge.
@@ -171,8 +162,7 @@ def meter(
         raise ArgumentError("meter(): give one of kbps and pktps, such as meter('br0', 'p0', kbps=100_000)")
     in_ports = (in_ports,) if isinstance(in_ports, str) else tuple(in_ports)
     unit, rate = ("kbps", kbps) if kbps is not None else ("pktps", pktps)
-    bands = ((rate or 0, burst), *more)
-    return Limiter(LimiterKind.METER, bridge, bands, unit, number, in_ports, match)
+    return Limiter(LimiterKind.METER, bridge, ((rate or 0, burst), *more), unit, number, in_ports, match)
 
 
 @checked()
@@ -235,28 +225,22 @@ def meter_rules(limiters: Iterable[Limiter]) -> Iterator[BridgeRules]:
 
 
 def _lines(one: Limiter, bit: int) -> Iterator[str]:
-    bands = ",".join(
-        f"type=drop,rate={rate}" + ("" if burst is None else f",burst_size={burst}") for rate, burst in one.bands
-    )
-    burst = "" if all(size is None for _, size in one.bands) else "burst,"
-    yield f"meter={one.number},{one.unit},{burst}stats,bands={bands}"
-    match, mask = f",{one.match}" if one.match else "", f"{1 << bit:#x}"
+    sizes = ["" if burst is None else f",burst_size={burst}" for _, burst in one.bands]
+    bands = ",".join(f"type=drop,rate={rate}{size}" for (rate, _), size in zip(one.bands, sizes, strict=True))
+    yield f"meter={one.number},{one.unit},{'burst,' if any(sizes) else ''}stats,bands={bands}"
+    match, done = f",{one.match}" if one.match else "", f"load:1->NXM_NX_REG15[{bit}],resubmit(,0)"
     for port in one.in_ports:
-        yield (
-            f"priority={_PRIORITY},in_port={port},reg15=0/{mask}{match},"
-            f"actions=meter:{one.number},load:1->NXM_NX_REG15[{bit}],resubmit(,0)"
-        )
+        yield (f"priority={_PRIORITY},in_port={port},reg15=0/{1 << bit:#x}{match},actions=meter:{one.number},{done}")
 
 
 def qos_settings(one: Limiter) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
     """``other_config`` of a port's QoS row, and of each of its queues."""
-    if one.kind.of_kernel:
-        ((rate, burst),) = one.bands
+    (rate, burst), *_ = one.bands
+    if one.kind in OF_KERNEL:
         config = {"max-rate": str(rate)}
         return config, {0: config if burst is None else {**config, "burst": str(burst)}}
     if one.kind is LimiterKind.TRTCM:
         return _trtcm(one.bands), {number: _trtcm(pair) for number, pair in one.queues}
-    ((rate, burst),) = one.bands
     return {"cir": str(rate), "cbs": str(burst)}, {}
 
 
@@ -266,37 +250,23 @@ def _trtcm(pair: Sequence[tuple[int, int | None]]) -> dict[str, str]:
 
 
 def wrong_limiters(
-    limiters: Sequence[Limiter],
-    rules: Sequence[BridgeRules],
-    ports: Mapping[str, Sequence[str]],
-    virtual: Sequence[str],
+    limiters: Sequence[Limiter], rules: Sequence[BridgeRules], ports: Mapping[str, Sequence[str]], real: Sequence[str]
 ) -> Iterator[str]:
-    """What is wrong with a topology's limiters. ``ports``: of each bridge; ``virtual``: patch ports and tunnels."""
+    """What is wrong with limiters. ``ports``: of each bridge; ``real``: all without patch ports and tunnels."""
     taken = {(each.bridge, int(number)) for each in rules for number in _METER_LINE.findall("\n".join(each.flows))}
     sides: set[tuple[str, bool]] = set()
     for one in limiters:
-        if one.kind is LimiterKind.METER:
-            yield from _wrong_meter(one, ports, taken, sum(other.at == one.at for other in limiters))
-            taken.add((one.at, one.number))
-            continue
-        known = [port for own in ports.values() for port in own if port not in virtual]
-        if one.at not in known:
-            yield f"{one}: there is no such port that OVS could limit; there are: {', '.join(known) or 'none'}"
+        of_meter = one.kind is LimiterKind.METER
+        own = ports.get(one.at, ()) if of_meter else real
+        if missing := [port for port in (one.in_ports if of_meter else (one.at,)) if port not in own]:
+            where = f"bridge {one.at!r}" if of_meter else "the topology that OVS could limit"
+            yield f"{one}: {missing[0]!r} is no port of {where}; there are: {', '.join(own) or 'none'}"
+        if (one.at, one.number) in taken:
+            yield f"{one}: {one.at!r} has a meter {one.number} already: give it another number=..."
         side = (one.at, one.kind is LimiterKind.POLICER)
-        if side in sides:
+        if side in sides and not of_meter:
             yield f"{one}: port {one.at!r} has another limiter on the same side: make one of the two"
+        if sum(other.at == one.at for other in limiters) > _MOST_METERS:
+            yield f"bridge {one.at!r} has more than {_MOST_METERS} meters"
         sides.add(side)
-
-
-def _wrong_meter(
-    one: Limiter, ports: Mapping[str, Sequence[str]], taken: set[tuple[str, int]], of_bridge: int
-) -> Iterator[str]:
-    if one.at not in ports:
-        yield f"{one}: its bridge is unknown; there are: {', '.join(ports)}"
-    for port in one.in_ports:
-        if port not in ports.get(one.at, ()):
-            yield f"{one}: {port!r} is no port of {one.at!r}; there are: {', '.join(ports[one.at]) or 'none'}"
-    if (one.at, one.number) in taken:
-        yield f"{one}: {one.at!r} has a meter {one.number} already: give it another number=..."
-    if of_bridge > _MOST_METERS:
-        yield f"bridge {one.at!r} has {of_bridge} meters, and {_MOST_METERS} at most are led through by flows"
+        taken |= {(one.at, one.number)} if of_meter else set()

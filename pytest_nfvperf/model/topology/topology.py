@@ -213,18 +213,20 @@ def check(topology: Topology) -> None:
             it.crossings,
             {port.name: port.bridge for port in it.ports if port.role is PortRole.ENDPOINT},
         ),
-        lambda it: wrong_limiters(
-            it.limiters,
-            it.rules,
-            {name: it.bridge_ports(name) for name in it.bridges},
-            [*(end.port for patch in it.patches for end in patch.ends), *(one.port for one in it.tunnels)],
-        ),
+        _wrong_limiters,
         _wrong_tunnel_mtus,
         _learning_loops,
     )
     for find in checks:
         for problem in find(topology):
             raise ArgumentError(f"topology {topology.name!r}: {problem}")
+
+
+def _wrong_limiters(topology: Topology) -> Iterator[str]:
+    virtual = {*(end.port for patch in topology.patches for end in patch.ends), *(one.port for one in topology.tunnels)}
+    real = [port for _, port in all_ports(topology) if port not in virtual]
+    bridges = {name: topology.bridge_ports(name) for name in topology.bridges}
+    yield from wrong_limiters(topology.limiters, topology.rules, bridges, real)
 
 
 def _repeated(names: Iterable[str]) -> Iterator[str]:
