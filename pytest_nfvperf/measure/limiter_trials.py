@@ -39,7 +39,7 @@ def limiter_of(topology: Topology, at: str | None) -> Limiter:
     if len(found) != 1:
         known = "; ".join(map(str, topology.limiters)) or "none, such as meter('br0', 'p0', kbps=100_000)"
         raise ArgumentError(
-            f"search.limits(): say by its port, its bridge or its number (of=...) which one of the limiters of topology "
+            f"search.limits(): say by its port, bridge or number, of=..., which one of the limiters of topology "
             f"{topology.name!r}: {known}"
         )
     return found[0]
@@ -100,9 +100,7 @@ def _bucket(limiter: Limiter, frame: int) -> tuple[int, int, float]:
     """Rate and burst in tokens, together, and how long it takes to fill; ArgumentError for one that shows nothing."""
     fill_s = max(burst / rate for rate, burst in limiter.buckets)
     if min(burst for _, burst in limiter.buckets) < frame:
-        raise ArgumentError(
-            f"search.limits(): {limiter}: no frame of {frame} bits fits into its burst: give a larger one"
-        )
+        raise ArgumentError(f"search.limits(): {limiter}: its burst is less than a frame of {frame} bits: give more")
     if fill_s > _MOST_FILLING_S:
         raise ArgumentError(f"search.limits(): {limiter}: its burst takes {fill_s:.0f} s to fill: give a smaller one")
     together = sum if limiter.kind is LimiterKind.TRTCM else min  # the slowest of several bands decides

@@ -465,13 +465,8 @@ class Search:
     ) -> Outcome:
         """How far a meter, policer or shaper is from its token bucket: the error of its rate, the burst it accepted.
 
-        Args:
-            live: a topology with a limiter.
-            traffic: what is sent, constantly.
-            load_fps: per direction, more than the limiter passes; None: four times its rate, and 1 Mpps at most, or 1.5
-                times its rate.
-            of: the limiter's port, bridge or number, if the topology has several.
-            judge_only: the class of a mix whose frames it limits; None for all.
+        ``load_fps``: more than it passes; None: up to four times that. ``of``: the limiter's port, bridge or number, if
+        the topology has several. ``judge_only``: the class of a mix whose frames it limits; None for all.
         """
         limiter = limiter_of(live.topology, of)
         traffic = self._raised("search.limits", live, traffic, None, judge_only)

@@ -195,12 +195,16 @@ def test_a_dut_without_its_limiter_is_found() -> None:
         (
             limited(policer("p0", 800), policer("p1", 800)),
             {},
-            "which one of the limiters .*: policer of p0: .*; policer of p1",
+            "which one of .*: policer of p0: .*; policer of p1",
         ),
         (limited(policer("p0", 800)), {"of": "p1"}, "which one of the limiters .*: policer of p0"),
         (limited(policer("p0", 1_000_000)), {"load_fps": 1e6}, "at least exceed it, 1.00 Mpps would be sent"),
         (limited(policer("p0", 100_000_000)), {}, "and the rig sends 8.00 Mpps at most: limit less"),
-        (limited(policer("p0", 800, 1)), {"traffic": Traffic(frame_size=1518)}, "no frame of 12000 bits fits into its"),
+        (
+            limited(policer("p0", 800, 1)),
+            {"traffic": Traffic(frame_size=1518)},
+            "its burst is less than a frame of 12000 bits",
+        ),
         (limited(policer("p0", 1, 8000)), {}, "its burst takes 8000 s to fill: give a smaller one"),
         (limited(policer("p1", 800)), {"traffic": Traffic(bidirectional=False)}, "none passes it: send one"),
         (
