@@ -86,7 +86,7 @@ def test_a_meter_at_nine_tenths_is_found(rig: Soaking) -> None:
 def test_frames_that_are_counted_twice_are_found(rig: Soaking) -> None:
     again = "priority=50000,in_port=p0,reg14=0,actions=meter:1,load:1->NXM_NX_REG14[],resubmit(,0)"
     found = figures(rig, METER, f"add-flow {again}", frame_size=64)
-    assert found["rate_error"].value == pytest.approx(-0.5, abs=0.03)
+    assert -0.62 < found["rate_error"].value < -0.48, "half, and frames that paid once and were dropped the second time"
     assert not passes(found)
 
 
