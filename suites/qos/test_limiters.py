@@ -90,6 +90,18 @@ def test_burst_below_the_clock(kbps: int, deploy: Deployer, search: Search, sla:
 
 
 @pytest.mark.nfv_not_quick
+@sweep("limiter", ["meter", "policer"])
+def test_odd_rate(limiter: str, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
+    """204 Mbit/s: a byte each 101.8 to 102 cycles of a common clock. DPDK's policers take whole ones.
+
+    Steps: as test_rate.
+    Verify: the SLA's ``rate_error`` and ``burst_accepted``.
+    """
+    live = deploy(_limited(LIMITERS[limiter](204_000, 20_400)))
+    sla.check(search.limits(live, Traffic(frame_size=512, bidirectional=False)))
+
+
+@pytest.mark.nfv_not_quick
 @sweep("pktps", [1000, 100_000, 500_000])
 def test_packets(pktps: int, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
     """A meter of packets a second: the size of a frame is nothing to it.
