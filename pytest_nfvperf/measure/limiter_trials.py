@@ -14,7 +14,6 @@ from pytest_nfvperf.model.disturbance.trial import Reason, ReasonKind
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.measure.token_bucket import Admission, admission, limiter_figures
-from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind
 from pytest_nfvperf.model.topology.topology import Topology
@@ -74,8 +73,9 @@ def measured_limiter(loads: LoadRange, limiter: Limiter, load_fps: float | None,
     long_s = short_s + min(max(longer_s, _LEAST_LONGER_S), _MOST_LONGER_S)
     trials = [_trial(measurer, fill_s, seconds, load, admitted) for seconds in (short_s, long_s)]
     short, long = map(admitted, trials)
-    at, ids = load_in_fps(round(load)), tuple(trial.id for trial in trials)
-    figures = tuple(limiter_figures(limiter, short, long, at=at, of_class=of_class, evidence=ids))
+    rests_on = f"{limiter}, offered {format_fps(load)} per direction"
+    ids = tuple(trial.id for trial in trials)
+    figures = tuple(limiter_figures(limiter, short, long, rests_on, of_class=of_class, evidence=ids))
     why = "it is less than what whole frames and the machine's pauses leave open"
     if not (short.overloaded and long.overloaded):
         why = f"less reached {limiter} than it passes: the generator, or the DUT before it, did not bring the load"

@@ -133,7 +133,7 @@ def figures(
         for states, begin in ((short, 300_000), (long, 7_123_456))
     )
     one, other = (admitted(limiter, trial, sizes) for trial in trials)
-    return {figure.metric: figure for figure in limiter_figures(limiter, one, other, at="20000 pps")}
+    return {figure.metric: figure for figure in limiter_figures(limiter, one, other, str(limiter))}
 
 
 def verdict(found: dict[str, Figure], metric: str, least: str, most: str) -> Judgement:

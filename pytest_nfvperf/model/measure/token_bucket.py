@@ -148,11 +148,11 @@ def _joined(slices: Sequence[Slice], most_away: Sequence[bool]) -> Iterator[Slic
             length_ns = cost = paused_ns = 0
 
 
-def limiter_figures(limiter: Limiter, short: Admission, long: Admission, **more: Any) -> Iterator[Figure]:
+def limiter_figures(limiter: Limiter, short: Admission, long: Admission, what: str, **more: Any) -> Iterator[Figure]:
     """Yield the error of a limiter's rate, and which share of its burst it accepted if that is more than a few frames.
 
     Both trials begin with a full bucket and empty it. So their difference is the rate's alone; what the short one
-    passed beyond that rate is the burst. ``more``: further fields of the figures.
+    passed beyond that rate is the burst. ``what`` was measured, for a person; ``more``: further fields of the figures.
     """
     part = short.length_ns / (long.length_ns - short.length_ns)
     figures: dict[str, Callable[[float, float], float]] = {
@@ -171,7 +171,9 @@ def limiter_figures(limiter: Limiter, short: Admission, long: Admission, **more:
         found = [max(0.0, of(*each)) for each in corners]
         value = max(0.0, of(short.passed, long.passed)) / of(short.expected, long.expected)
         ends = min(found) / max(wanted) - less, max(found) / min(wanted) - less
-        yield Figure(metric, value - less, "ratio", *ends, confidence=_confidence(limiter, short, long), **more)
+        yield Figure(
+            metric, value - less, "ratio", *ends, confidence=f"{what}: {_confidence(limiter, short, long)}", **more
+        )
 
 
 def _confidence(limiter: Limiter, short: Admission, long: Admission) -> str:
@@ -180,4 +182,4 @@ def _confidence(limiter: Limiter, short: Admission, long: Admission) -> str:
         f"{each.passed // NANO:,} of {each.expected // NANO:,} {token} expected in {each.length_ns / NANO:.3g} s"
         for each in (short, long)
     )
-    return f"{limiter}: {' and '.join(parts)}, each from a full bucket; counted: {limiter.counted}"
+    return f"{' and '.join(parts)}, each from a full bucket; counted: {limiter.counted}"
