@@ -9,6 +9,11 @@ from .model.topology.parts import patch as patch
 from .model.topology.parts import veth as veth
 from .model.topology.parts import tunnel as tunnel
 from .model.topology.bridges import rules as rules
+from .model.topology.limiters import meter as meter
+from .model.topology.limiters import policer as policer
+from .model.topology.limiters import egress_policer as egress_policer
+from .model.topology.limiters import trtcm as trtcm
+from .model.topology.limiters import linux_shaper as linux_shaper
 from .model.topology.parts import path as path
 from .model.topology.ports import Port as Port
 from .model.topology.ports import Vlan as Vlan

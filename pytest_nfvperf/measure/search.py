@@ -19,6 +19,7 @@ from pytest_nfvperf.measure.confirmation import (
     mark_slowed,
     over_repeats,
 )
+from pytest_nfvperf.measure.limiter_trials import limiter_of, measured_limiter
 from pytest_nfvperf.measure.limits import Limits, LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
@@ -451,6 +452,26 @@ class Search:
         loads = self._start("search.loss_of", live, traffic, Limits(None, None))
         trial = trial_of_frames(loads.measurer, frames)
         return self._done(loads, "frames", **_loss_fields([loss_of_trial(trial)], trial))
+
+    @checked("search.limits")
+    def limits(
+        self,
+        live: Live,
+        traffic: Sent,
+        load_fps: LoadFps | None = None,
+        *,
+        of: Name | None = None,
+        judge_only: Name | None = None,
+    ) -> Outcome:
+        """How far a meter, policer or shaper is from its token bucket: the error of its rate, the burst it accepted.
+
+        ``load_fps``: more than it passes; None: up to four times that. ``of``: the limiter's port, bridge or number, if
+        the topology has several. ``judge_only``: the class of a mix whose frames it limits; None for all.
+        """
+        limiter = limiter_of(live.topology, of)
+        traffic = self._raised("search.limits", live, traffic, None, judge_only)
+        loads = self._start("search.limits", live, traffic)
+        return self._done(loads, "limiter", **measured_limiter(loads, limiter, load_fps, judge_only or ""))
 
     def _search(
         self,

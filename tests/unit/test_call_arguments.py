@@ -139,6 +139,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "behind": (parts.behind, {"port": "p0", "name": "n", "vlan": None, "mac": None, "gateway": None}),
     "router": (parts.router, {"name": "r", "addresses": {"brA": "10.1.0.254/24"}, "routes": ()}),
     "rules": (parts.rules, {"bridge": "br0", "acl": 0, "zone": None}),
+    "meter": (
+        parts.meter,
+        {"bridge": "br0", "in_ports": "p0", "kbps": 1, "pktps": None, "burst": 1, "more": (), "number": 1, "match": ""},
+    ),
+    "policer": (parts.policer, {"port": "p0", "kbps": 1, "burst": None}),
+    "egress_policer": (parts.egress_policer, {"port": "p0", "cir": 1, "cbs": 1}),
+    "trtcm": (parts.trtcm, {"port": "p0", "committed": (1, 1), "excess": (1, 1), "queues": None}),
+    "linux_shaper": (parts.linux_shaper, {"port": "p0", "bps": 1, "burst": None, "kind": "hfsc"}),
     "Vlan": (parts.Vlan, {"tag": 7, "trunks": ()}),
     "Offloads": (parts.Offloads, {"tso": None, "gso": True}),
     "BgpPathPlan": (
@@ -166,6 +174,7 @@ METHODS = {
     "search.loss_curve": (Search.loss_curve, {"live": None, "traffic": None}),
     "search.back_to_back": (Search.back_to_back, {"live": None, "traffic": None, "throughput_fps": None}),
     "search.loss_at": (Search.loss_at, {"live": None, "traffic": None, "load_fps": 1e6, "duration_s": 1.0}),
+    "search.limits": (Search.limits, {"live": None, "traffic": None, "load_fps": None, "of": None}),
     "soak.run": (Soaker.run, {"live": None, "traffic": None, "load_fps": 1e6, "duration_s": 1.0, "also": ()}),
     "streams.run": (StreamRunner.run, {"live": None, "spec": None, "ends": None}),
     "copies": (CopyTrials.__call__, {"live": None, "traffic": None, "load_fps": 50_000}),

@@ -48,8 +48,12 @@ def _impossible_part(topology: Topology) -> str | None:
         return f"{topology.patches[0].port_a!r} is a patch port, which only Open vSwitch has; join them by veth"
     if topology.tunnels:
         return f"{topology.tunnels[0].port!r} is a tunnel; take an OVS datapath"
-    if topology.rules:
-        return f"{topology.rules[0].bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
+    own = [
+        f"{one.bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
+        for one in topology.rules
+    ]
+    if own or topology.limiters:
+        return (own or [f"it has a {topology.limiters[0]}; take an OVS datapath"])[0]
     for port in topology.ports:
         if port.kind not in {PortKind.TESTBED, PortKind.AF_PACKET}:
             return f"port {port.name!r} is {port.kind}; take the kind TESTBED or AF_PACKET, a veth pair"

@@ -38,19 +38,22 @@ from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, value_of
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.rows import (
+    delete_qos,
     flow_outputs,
     insert_bridges,
     interface_error,
     mirror_text,
     not_granted,
     port_text,
+    refuse_powerless,
     replace_mirrors,
 )
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.topology import Topology, all_ports
+from pytest_nfvperf.model.topology.limiters import meter_rules
+from pytest_nfvperf.model.topology.topology import Topology, all_ports, bridge_of
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 _MOST_PATCHES = 64
@@ -258,6 +261,7 @@ class BuiltOvsTopology(BuiltNode):
         try:
             self._wired = port_maker.wire(topology)
             refuse_flows_on_bonds(topology, self._wired.values())
+            refuse_powerless(topology.limiters, self._wired, instance.options.datapath_type)
             instance.note_bridges(topology.bridges)
             crossed = {crossing.bridge for crossing in topology.crossings} - self._bonded()
             instance.db.transact(
@@ -415,7 +419,7 @@ class BuiltOvsTopology(BuiltNode):
             tables = pipeline(self.topology, bridge, ofports)
             if tables:
                 self._openflow.replace_flows(bridge, tables)
-        for one in self.topology.rules:
+        for one in (*meter_rules(self.topology.limiters), *self.topology.rules):
             self._openflow.add_own(one, ofports)
 
     def ovs(self, program: str, *arguments: str) -> str:
@@ -572,6 +576,7 @@ class BuiltOvsTopology(BuiltNode):
             tables = pipeline(self.topology, bridge, self.ofports())
             parts.append(without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge))
             parts += [line for one in self.topology.rules if one.bridge == bridge for line in one.flows]
+            parts += [str(one) for one in self.topology.limiters if bridge_of(self.topology, one) == bridge]
         parts += ["", *self._port_maker.cabling.offload_lines()]
         userspace = self.instance.options.datapath_type == "netdev"
         for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
@@ -633,7 +638,8 @@ class BuiltOvsTopology(BuiltNode):
             if userspace:
                 self._port_maker.cabling.remove(bridges)
 
-        def delete(_: ovs.db.idl.Transaction) -> None:
+        def delete(transaction: ovs.db.idl.Transaction) -> None:
+            delete_qos(transaction, present, self.instance.tag)
             for row in present:
                 db.root.delvalue("bridges", row)
 

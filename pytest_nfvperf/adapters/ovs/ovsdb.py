@@ -29,13 +29,15 @@ _COLUMNS: Mapping[str, str] = {
     ),
     "Bridge": "name ports mirrors datapath_type fail_mode other_config protocols external_ids controller",
     "Controller": "target inactivity_probe max_backoff",
-    "Port": "name interfaces tag trunks vlan_mode bond_mode lacp external_ids",
+    "Port": "name interfaces tag trunks vlan_mode bond_mode lacp qos external_ids",
+    "QoS": "type queues other_config external_ids",
+    "Queue": "other_config external_ids",
     "Mirror": (
         "name select_all select_src_port select_dst_port select_vlan output_port output_vlan snaplen statistics"
     ),
     "Interface": (
         "name type options ofport ofport_request mtu mtu_request mac mac_in_use admin_state link_state error status "
-        "other_config external_ids"
+        "ingress_policing_rate ingress_policing_burst other_config external_ids"
     ),
 }
 """The columns that we use, by table. An older OVS lacks some."""

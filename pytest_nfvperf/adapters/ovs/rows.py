@@ -1,4 +1,4 @@
-"""Rows of OVSDB for a topology: bridges, ports and mirrors."""
+"""Rows of OVSDB for a topology: bridges, ports, mirrors and limiters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.ovs.nics import OvsPort
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, Row, Unixctl, value_of
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
+from pytest_nfvperf.model.topology.limiters import OF_DPDK, OF_KERNEL, Limiter, LimiterKind, qos_settings
 from pytest_nfvperf.model.topology.ports import Vlan
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.topology import Topology, bridge_of
 
 OFPP_NORMAL = 0xFFFFFFFA
 """OpenFlow 1.4, 7.2.1: forward as an Ethernet switch that learns MAC addresses."""
 
 _MIRROR_DEADLINE_S = 10.0
+_BRIDGE = "bridge"
 
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
 
@@ -108,6 +111,56 @@ def insert_bridges(
         instance.db.root.addvalue("bridges", bridge)
     for port in wired:
         bridges[port.bridge].addvalue("ports", ports[port.port])
+    for limiter in topology.limiters:
+        if limiter.kind is not LimiterKind.METER:
+            of_bridge = {OWNER: instance.tag, _BRIDGE: bridge_of(topology, limiter)}
+            _insert_limiter(transaction, limiter, ports[limiter.at], of_bridge)
+
+
+def refuse_powerless(limiters: Iterable[Limiter], wired: Mapping[str, OvsPort], datapath_type: str) -> None:
+    """UnavailableError for a limiter that OVS would take, and that no frame would meet on this datapath."""
+    for limiter in limiters:
+        if limiter.kind is LimiterKind.METER:
+            continue
+        types = sorted({each.type for each in wired[limiter.at].interfaces})
+        by_dpdk = all(kind.startswith("dpdk") for kind in types) and limiter.kind not in OF_KERNEL
+        if not by_dpdk and (datapath_type != "system" or limiter.kind in OF_DPDK):
+            needs = "the kernel's datapath" if limiter.kind in OF_KERNEL else "a port that DPDK drives"
+            raise UnavailableError(
+                f"{limiter}: it has no effect on a port of type {', '.join(types)} of the datapath {datapath_type}: it "
+                f"needs {needs}; or limit by meter(...)"
+            )
+
+
+def _insert_limiter(
+    transaction: ovs.db.idl.Transaction, limiter: Limiter, port: Row, of_bridge: Mapping[str, str]
+) -> None:
+    """Insert a policer, or the QoS of a port and its queues, which outlive the port and so name its bridge."""
+    if limiter.kind is LimiterKind.POLICER:
+        ((rate, burst),) = limiter.bands
+        for interface in port.interfaces:
+            interface.ingress_policing_rate, interface.ingress_policing_burst = rate, burst or 0
+        return
+    config, queues = qos_settings(limiter)
+    qos = transaction.insert(transaction.idl.tables["QoS"])
+    qos.type, qos.other_config, qos.external_ids = str(limiter.kind), config, of_bridge
+    rows = {}
+    for number, of_queue in queues.items():
+        rows[number] = transaction.insert(transaction.idl.tables["Queue"])
+        rows[number].other_config, rows[number].external_ids = of_queue, of_bridge
+    qos.queues = rows
+    port.qos = qos
+
+
+def delete_qos(transaction: ovs.db.idl.Transaction, bridges: Collection[Row], tag: str) -> None:
+    """Delete the QoS of ours on these bridges; OVSDB keeps it when its port goes."""
+    names = {bridge.name for bridge in bridges}
+    for port in (port for bridge in bridges for port in bridge.ports if port.qos):
+        port.qos = []
+    rows = [row for table in ("QoS", "Queue") for row in transaction.idl.tables[table].rows.values()]
+    for row in rows:
+        if row.external_ids.get(OWNER) == tag and row.external_ids.get(_BRIDGE) in names:
+            row.delete()
 
 
 def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:

@@ -90,6 +90,9 @@ def remove_bridge(entry: Entry) -> bool:
         return False
     remove = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["bridges", "delete", ["set", bridges]]]}
     _transact(database, remove, _APPLY)
+    # OVSDB keeps the QoS of a port that goes.
+    own = [["external_ids", "includes", ["map", [[OWNER, entry.details["tag"]], ["bridge", entry.name]]]]]
+    _transact(database, *({"op": "delete", "table": table, "where": own} for table in ("QoS", "Queue")))
     return True
 
 

@@ -112,6 +112,7 @@ def _crossings(topology: Topology) -> Iterator[tuple[str, str]]:
 def _impossible_parts(topology: Topology) -> Iterator[str]:
     for part in (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules):
         yield f"it has {part!r}"
+    yield from (f"it has a {one}" for one in topology.limiters)
     for port in topology.ports:
         if port.role is PortRole.MONITOR:
             yield f"port {port.name!r} is a monitor"

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.topology.ports import (
     Vlan,
     VnfKind,
 )
-from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
+from pytest_nfvperf.model.topology.topology import Topology, bridge_of, node_of_bridge
 
 WIDTH = 100
 """Columns of a drawing; a longer line is continued on the next."""
@@ -67,7 +67,8 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
         f"mirror {mirror.name} -> {mirror.output or f'VLAN {mirror.output_vlan}'}: {mirror_words(mirror)}"
         for mirror in topology.bridge_mirrors(bridge)
     ]
-    below = [f"   {line}" for line in (*_flows(topology, bridge), *mirrors, *own)]
+    limiters = [str(one) for one in topology.limiters if bridge_of(topology, one) == bridge]
+    below = [f"   {line}" for line in (*_flows(topology, bridge), *mirrors, *limiters, *own)]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
     node = node_of_bridge(topology).get(bridge)
     on_node = "" if node is None else f", on {node}"

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar
 from pytest_nfvperf.model.arguments import CHECKED_LATER, IpVersion, Mtu, Name, checked, whole, word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror
+from pytest_nfvperf.model.topology.limiters import Limiter
 from pytest_nfvperf.model.topology.links import (
     BridgeLink,
     BridgePort,
@@ -186,11 +187,12 @@ Part: TypeAlias = Annotated[
     | Mirror
     | Underlay
     | BridgeRules
+    | Limiter
     | NodeParts
     | tuple[Any, ...],
     CHECKED_LATER,
 ]
-"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a node with its parts, or several of them."""
+"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a limiter, a node with its parts, or several."""
 
 
 @checked()
@@ -253,6 +255,7 @@ def compose(name: Name, *parts: Part) -> Topology:
         nodes=nodes,
         underlays=underlays,
         rules=_only(given, BridgeRules),
+        limiters=_only(given, Limiter),
     )
 
 
@@ -281,7 +284,7 @@ class Composition:
 
 
 _LINKS = (Patch, VethLink, Underlay)
-_KINDS = (*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, HostNic, BridgeRules)
+_KINDS = (*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, HostNic, BridgeRules, Limiter)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
@@ -296,7 +299,7 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
             raise ArgumentError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
                 "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror(), path(), "
-                "underlay(), rules() or node() return"
+                "underlay(), rules(), meter(), policer() or node() return"
             )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.arguments import MAC, Name, checked
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
+from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind, wrong_limiters
 from pytest_nfvperf.model.topology.links import (
     NODE_NAME,
     BridgeLink,
@@ -57,7 +58,8 @@ class Topology:
     """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.
 
     A bridge without crossings does MAC learning (the NORMAL action). ``nodes``: on which DUT each bridge stands; empty
-    where there is one. ``rules``: OpenFlow of bridges, beside what leads frames over paths.
+    where there is one. ``rules``: OpenFlow of bridges, beside what leads frames over paths. ``limiters``: meters,
+    policers and shapers.
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
@@ -80,6 +82,7 @@ class Topology:
     nodes: tuple[Node, ...] = ()
     underlays: tuple[Underlay, ...] = ()
     rules: tuple[BridgeRules, ...] = ()
+    limiters: tuple[Limiter, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -117,6 +120,13 @@ def all_ports(topology: Topology) -> list[tuple[str, str]]:
         *((end.bridge, end.port) for link in topology.links for end in link.ends),
         *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
     ]
+
+
+def bridge_of(topology: Topology, limiter: Limiter) -> str:
+    """The bridge on which it limits; "" for a port that the topology does not have."""
+    if limiter.kind is LimiterKind.METER:
+        return limiter.at
+    return next((bridge for bridge, port in all_ports(topology) if port == limiter.at), "")
 
 
 # Nodes: several DUTs in one topology, each with its own OVS, that underlays join. A bridge stands on one node, with
@@ -157,6 +167,7 @@ def node_topology(topology: Topology, name: str) -> Topology:
         mirrors=tuple(mirror for mirror in topology.mirrors if mirror.bridge in here),
         behind=behind,
         rules=tuple(one for one in topology.rules if one.bridge in here),
+        limiters=tuple(one for one in topology.limiters if bridge_of(topology, one) in here),
         nodes=(),
         underlays=(),
     )
@@ -202,12 +213,20 @@ def check(topology: Topology) -> None:
             it.crossings,
             {port.name: port.bridge for port in it.ports if port.role is PortRole.ENDPOINT},
         ),
+        _wrong_limiters,
         _wrong_tunnel_mtus,
         _learning_loops,
     )
     for find in checks:
         for problem in find(topology):
             raise ArgumentError(f"topology {topology.name!r}: {problem}")
+
+
+def _wrong_limiters(topology: Topology) -> Iterator[str]:
+    virtual = {*(end.port for patch in topology.patches for end in patch.ends), *(one.port for one in topology.tunnels)}
+    real = [port for _, port in all_ports(topology) if port not in virtual]
+    bridges = {name: topology.bridge_ports(name) for name in topology.bridges}
+    yield from wrong_limiters(topology.limiters, topology.rules, bridges, real)
 
 
 def _repeated(names: Iterable[str]) -> Iterator[str]:
