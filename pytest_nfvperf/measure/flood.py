@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, OneTraffic, WholeLoad, check_live
 from pytest_nfvperf.measure.limits import Limits, LoadRange
-from pytest_nfvperf.measure.load_series import latency_point, loss_of_trial
+from pytest_nfvperf.measure.load_series import latency_point, loss_of_trial, short_of_load
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import MLRSEARCH, Search, mlr_search
@@ -259,7 +259,14 @@ def recovery_figures(trial: Trial, before: SoakTable, after: SoakTable) -> Itera
         figure = exact(metric, value, "s", of_class=of_class, confidence=seen, evidence=(trial.id,))
         figure = replace(figure, low=min(value, max(0.0, low)))
         ended = "not until the trial ended"
-        yield figure if high is not None else figure.bounded(Why.ENDED_EARLY, high=True, detail=ended)
+        figure = figure if high is not None else figure.bounded(Why.ENDED_EARLY, high=True, detail=ended)
+        yield _at_least_if_short(figure, trial)
+
+
+def _at_least_if_short(figure: Figure, trial: Trial) -> Figure:
+    """The figure; nobody knows what a DUT does at a load that the generator did not offer."""
+    short = short_of_load(trial.result)
+    return figure.bounded(Why.SHORT, high=True, detail=short) if short else figure
 
 
 def _recovered(result: TrialResult, before: SoakTable, after: SoakTable, flood_s: float) -> tuple[float, float | None]:
@@ -293,7 +300,8 @@ def _outage(trial: Trial) -> Figure:
     longest_s = max((each.outage_ns / 1e9 for each in lossy if each is not None), default=0.0)
     figure = exact("outage_time", longest_s, "s", of_class=VICTIM, evidence=(trial.id,))
     _, _, why = trial.result.judgement.loss_of_class(VICTIM, trial.certain_drops)
-    return figure if why is None or not longest_s else figure.bounded(Why.WHOSE_LOSS, low=True, detail=why)
+    figure = figure if why is None or not longest_s else figure.bounded(Why.WHOSE_LOSS, low=True, detail=why)
+    return _at_least_if_short(figure, trial)
 
 
 def _slow_path_text(before: SoakTable, after: SoakTable) -> str:

@@ -27,7 +27,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 VICTIM, ATTACKER = Traffic(frame_size=128, flows=1000, bidirectional=False), Traffic(flows=1 << 20)
@@ -150,15 +150,19 @@ def table(samples):
     return made
 
 
-def trial(windows=None):
+def trial(windows=None, offered=300_000):
     mix = TrafficMix(victim=(VICTIM, "100 %"), attacker=(VICTIM, "50 kpps"))
     spec = TrialSpec(mix, 150_000, 2.0, (Direction("p0", "p1"),), window_s=0.01, ends=("attacker", FLOOD_S))
-    return SimpleNamespace(id="trial-0001", result=TrialResult(spec, (), RigHealth(), windows=windows))
+    counts = DirectionCounts(
+        *(spec.directions[0], 300_000, offered, 0, 300_000 - offered, offered),
+        *(0, 0, 0, 0, offered * 128, offered * 128, 2 * 10**9),
+    )
+    return SimpleNamespace(id="trial-0001", result=TrialResult(spec, (counts,), RigHealth(), windows=windows))
 
 
-def figures(after, windows=None):
+def figures(after, windows=None, offered=300_000):
     samples = table([(9, 900, 9000)] * 10 + after)
-    found = recovery_figures(trial(windows), table([(0, 50, 100)] * 10), samples)
+    found = recovery_figures(trial(windows, offered), table([(0, 50, 100)] * 10), samples)
     return {figure.metric: tuple(round(end, 3) for end in figure.interval) for figure in found}
 
 
@@ -179,6 +183,11 @@ GOOD, LOSSY, SLOW = (0, 60, 100), (5, 60, 100), (0, 200, 100)
 )
 def test_recovery_is_between_the_last_loss_and_the_first_samples_as_before(after, interval):
     assert figures(after)["recovery"] == interval
+
+
+def test_a_flood_that_was_not_offered_shows_no_recovery_from_it():
+    assert figures([LOSSY, *[GOOD] * 9], offered=280_000)["recovery"] == (0, math.inf)
+    assert figures([LOSSY, *[GOOD] * 9], offered=295_000)["recovery"] == (0, 0.1)
 
 
 def test_frames_lost_while_the_machine_was_away_only_widen_the_interval():
