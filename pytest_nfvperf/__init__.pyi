@@ -45,6 +45,7 @@ from .measure.measurements import LoadCost as LoadCost
 from .measure.soak import Soaker as Soaker
 from .measure.outage import Outages as Outages
 from .measure.events import Event as Event
+from .measure.flood import Floods as Floods
 from .measure.streams import StreamRunner as StreamRunner
 from .measure.mirror_cost import CopyTrials as CopyTrials
 from .measure.mirror_cost import MirrorLoad as MirrorLoad

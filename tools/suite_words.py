@@ -89,12 +89,19 @@ MEASUREMENTS = {
     "study.instructions_per_packet": 'sla.check_each(study.instructions_per_packet("bridges", chains, Traffic()))',
     "soak.run": "sla.check(soak.run(phy2phy, Traffic(), load_fps=1e6, duration_s=10))",
     "outage": "sla.check(outage(phy2phy, Traffic(), 100_000, nfv.events.restart))",
+    "flood.run": "sla.check(flood.run(phy2phy, Traffic(), Traffic(flows=1 << 20), victim_fps=9999, attacker_fps=999))",
+    "flood.new_flow_rate": "sla.check(flood.new_flow_rate(phy2phy, Traffic(flows=1 << 20, bidirectional=False)))",
     "streams.run": 'streams.run(deploy(nfv.bridge_chain(1, ends="namespace")), StreamSpec(streams=4))',
 }
 """By fixture and method. Names that are fixtures are arguments of the test."""
 CLASSES = {
-    "search": nfv.Search, "study": nfv.Study, "soak": nfv.Soaker, "outage": nfv.Outages, "streams": nfv.StreamRunner
-}  # fmt: skip
+    "search": nfv.Search,
+    "study": nfv.Study,
+    "soak": nfv.Soaker,
+    "outage": nfv.Outages,
+    "flood": nfv.Floods,
+    "streams": nfv.StreamRunner,
+}
 
 
 def traffic_table() -> str:

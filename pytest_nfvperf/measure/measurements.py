@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
 from typing import Annotated, Any, ClassVar
 
@@ -235,6 +236,7 @@ class ForwardingRate(TrafficMeasurement):
     Attributes:
         larger: frame sizes in bytes to grow to while the generator is the limit on one of the topologies that begin
             before the first reading: a datapath copies all of a frame, the embedded generator its head only.
+        before: called before each trial.
         outpaced: the DUT that began last forwards more than the generator can send.
     """
 
@@ -244,6 +246,7 @@ class ForwardingRate(TrafficMeasurement):
     limits: Limits | None = None
     load_fps: float = 0.0
     larger: Sequence[int] = ()
+    before: Callable[[LiveTopology], None] = lambda _: None
     _requested: AnyTraffic = field(init=False)
     _mtu: int = field(default=sys.maxsize, init=False)
     outpaced: bool = field(default=False, init=False)
@@ -265,7 +268,7 @@ class ForwardingRate(TrafficMeasurement):
         return bool(self._larger())
 
     def sending(self, traffic: AnyTraffic) -> ForwardingRate:
-        return ForwardingRate(traffic, self.profile, self.limits_of, larger=self.larger)
+        return ForwardingRate(traffic, self.profile, self.limits_of, larger=self.larger, before=self.before)
 
     @property
     def reading_s(self) -> float:
@@ -298,6 +301,7 @@ class ForwardingRate(TrafficMeasurement):
         whole = judges_whole_trials(live)
         residual_s = self.profile.search_residual_s if whole else _EMPTYING_S
         spec = self._spec(live, self.profile.comparison_turn_s, residual_s, "forwarding rate, in turns")
+        self.before(live)
         trial = live.runner.run_once(spec, remaining_s)
         if not trial.result.valid:
             raise InvalidTrialsError([trial])
@@ -311,7 +315,7 @@ class ForwardingRate(TrafficMeasurement):
         self._was_read = True
         profile, limits = self.profile, self._prepare(live)
         spec = self._spec(live, profile.comparison_trial_s, profile.search_residual_s, "forwarding rate")
-        trial = live.runner.run(spec, remaining_s)
+        trial = live.runner.run(spec, remaining_s, before=partial(self.before, live))
         return trial, _reading(trial, limits, whole=judges_whole_trials(live))
 
     def _prepare(self, live: LiveTopology) -> Limits:
@@ -348,6 +352,7 @@ class ForwardingRate(TrafficMeasurement):
         live.learn(self.traffic)
 
         def warm_up() -> Trial:
+            self.before(live)
             return live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
 
         for _ in range(_LOWEST_TRIES):

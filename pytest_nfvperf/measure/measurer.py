@@ -41,6 +41,7 @@ class LoadMeasurer:
         judge_only: the class of a mix whose loss is judged; "": that of all.
         most_s: how long all of it may take, from ``elapsed_s`` 0 on.
         reserved_s: of that, for what follows the trials that are measured now.
+        before: called before each trial, repeats included; not with a ``watch``.
     """
 
     runner: TrialRunner
@@ -58,6 +59,7 @@ class LoadMeasurer:
     judge_only: str = ""
     most_s: float = math.inf
     reserved_s: float = 0.0
+    before: Callable[[], None] | None = None
 
     @property
     def repeats_left(self) -> int:
@@ -115,7 +117,7 @@ class LoadMeasurer:
         return trial
 
     def _valid(self, spec: TrialSpec, repeats: int | None) -> Trial:
-        before = None if self.watch is None else self.watch.before
+        before = self.before if self.watch is None else self.watch.before
         started = self.runner.clock.monotonic()
         try:
             trial = self.runner.run(spec, self._remaining_s(), repeats, before=before)
@@ -176,6 +178,8 @@ class LoadMeasurer:
         spec = self.spec(duration_s, load_fps, purpose)
         if saturating:
             spec = replace(spec, saturating=True, latency=False)
+        if self.before is not None:
+            self.before()
         trial = self.runner.run_once(spec, self._remaining_s())
         self.trials.append(trial)
         return trial

@@ -342,11 +342,7 @@ class Soaker:
         try:
             self._take_rows(live, running, watched, signals)
         except BaseException:
-            # A trial is read to its end. Report the first error, and not what follows from it.
-            with suppress(TestbedError):
-                running.stop()
-                while running.next_interval() is not None:
-                    pass
+            running.abandon()
             raise
         result = running.result()
         # Each interval is judged by its own skipped frames and windows.

@@ -30,6 +30,7 @@ from pytest_nfvperf.measure.call_arguments import (
     check_sendable,
 )
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
+from pytest_nfvperf.measure.flood import forget_flows
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
 from pytest_nfvperf.measure.measurements import CountedInstructions, ForwardingRate, Measurement, Subject, check_time
@@ -124,16 +125,24 @@ class Study:
 
     @checked("study.forwarding_rate")
     def forwarding_rate(
-        self, per: Label, subjects: _Subjects, traffic: Sent, *, larger: Sequence[FrameBytes] = ()
+        self,
+        per: Label,
+        subjects: _Subjects,
+        traffic: Sent,
+        *,
+        larger: Sequence[FrameBytes] = (),
+        new_flows: bool = False,
     ) -> tuple[Outcome, ...]:
         """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
 
         ``larger``: larger frame sizes in bytes, tried in this order where the generator and not a subject is the limit.
-        ValueError where a subject has a traffic of its own.
+        ValueError where a subject has a traffic of its own. ``new_flows``: the datapath's megaflows are removed before
+        each reading, so that each flow begins anew.
         """
         if larger and any(subject.traffic is not None for subject in subjects):
             raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
-        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
+        figure = ForwardingRate(traffic, self.profile, self._limits_of, larger=larger)
+        return self.compare(per, subjects, replace(figure, before=forget_flows) if new_flows else figure)
 
     @checked("study.mirror_cost")
     def mirror_cost(

@@ -113,6 +113,12 @@ _OF_SEARCHES = {
     "ndr": _rate("NDR", "highest load per direction without loss", slowed=True),
     "pdr": _rate("PDR", "highest load per direction with at most 0.5 % loss", slowed=True),
     "throughput": _rate("throughput", "RFC 2544 throughput per direction", slowed=True),
+    "new_flow_rate": Metric(
+        *("new flows", "highest load per direction, without loss, of frames that each begin a flow", "pps", HIGHER),
+        "10 kpps",
+        compared=True,
+        slowed=True,
+    ),
     "loss_ratio": _ratio("loss", "lost / offered", "0", at="optional", slowed=True),
     "duplicated_ratio": _ratio("duplicated", "further copies of frames received / frames sent", "0", default_limit=0.0),
     "misdirected_ratio": _ratio(
@@ -222,9 +228,14 @@ _OF_OTHERS = {
     ),
     "outage_longest": _seconds("blocked at worst", "the same, of the worst repeat"),
     "outage_frames": Metric("lost by the event", "offered - received", "frames", LOWER, "0", compared=True),
-    "recovery": _seconds("recovered after", "from an event to the end of the last gap", compared=True),
+    "recovery": _seconds(
+        "recovered after",
+        "from an event to the end of the last gap, or from the end of a flood until all is as before",
+        compared=True,
+    ),
     "outage_time": _seconds("outage", "longest time without a frame of a direction that had been forwarded"),
     "recovery_time": _seconds("recovery", "from the end of a failure or overload to all being there again"),
+    "megaflow_recovery": _seconds("megaflows gone", "from the end of a flood until megaflows are as few as before"),
     "survival_time": _seconds("survival", "from the begin of an overload to the end of the routing session", HIGHER),
     "prefixes_received_time": _seconds("prefixes received", "from the announcement of many to the DUT's count of all"),
     "prefixes_installed_time": _seconds("prefixes installed", "from the announcement of many to all being flows"),

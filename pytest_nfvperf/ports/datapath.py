@@ -188,6 +188,13 @@ class BuiltTopology(ABC):
         """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses."""
         raise UnavailableError("the datapath is no Open vSwitch")
 
+    def slow_path(self) -> Mapping[str, int]:
+        """``megaflows``, their ``flow_limit``, ``dump_ms``, ``revalidators`` and ``rss_bytes`` now; takes 1 ms.
+
+        Empty for a datapath without megaflows.
+        """
+        return {}
+
 
 class Operation(NamedTuple):
     """An operation on a DUT, prepared: it is possible here.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -207,6 +207,13 @@ class RunningTrial(ABC):
     @abstractmethod
     def result(self) -> TrialResult:
         """The whole trial; GeneratorError before its end."""
+
+    def abandon(self) -> None:
+        """Stop, and read it to its end, after something else has failed: that is the error to report."""
+        with suppress(TestbedError):
+            self.stop()
+            while self.next_interval() is not None:
+                pass
 
 
 @dataclass(frozen=True, slots=True)

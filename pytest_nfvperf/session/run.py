@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
@@ -39,6 +39,7 @@ from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.alternation import SideBySide
 from pytest_nfvperf.measure.clocks import TimeLimit
+from pytest_nfvperf.measure.flood import Floods
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import check_time
 from pytest_nfvperf.measure.outage import Outages, OutageTime
@@ -113,6 +114,9 @@ def with_bands(data: RunData, observed: ObservedBands) -> RunData:
     if observed.moved_trials:
         shown["moved_trials"] = observed.moved_trials
     return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: shown})
+
+
+Searches = TypeVar("Searches", bound=Search)
 
 
 class NfvSession:
@@ -328,8 +332,14 @@ class NfvSession:
     def search(self, labels: Mapping[str, str]) -> Search:
         if self.comparison is not None:
             return self.comparison.search(self._study(labels, lambda _: True), self.backend.estimate_search_s)
+        return self._search_by(Search, labels)
+
+    def floods(self, labels: Mapping[str, str]) -> Floods:
+        return self._search_by(Floods, labels)
+
+    def _search_by(self, kind: type[Searches], labels: Mapping[str, str]) -> Searches:
         check_time("a search", virtual=self.options.virtual_time)
-        return Search(
+        return kind(
             self.profile,
             labels,
             partial(self._limits_to_judge, labels),

@@ -688,9 +688,16 @@ def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_s
     columns = {field.name: (0,) * 10 for field in fields(ThreadWindows)} | {"sent": (100,) * 10}
     windows = Windows(10_000_000, (ThreadWindows(**columns),), ())
     rows = [{"sent": 100, "highest_seq": 0}, {"sent": 900, "highest_seq": 900}]
-    assert with_unfollowed(windows, rows, 0.1).threads[0].missing == (10,) * 10
+    assert with_unfollowed(windows, rows, [0.1] * len(rows)).threads[0].missing == (10,) * 10
     half = [{"sent": 100, "highest_seq": 50}, {"sent": 900, "highest_seq": 900}]
-    assert with_unfollowed(windows, half, 0.1).threads[0].missing == (0,) * 5 + (10,) * 5
+    assert with_unfollowed(windows, half, [0.1] * len(half)).threads[0].missing == (0,) * 5 + (10,) * 5
+    assert with_unfollowed(windows, rows, [0.05, 0.1]).threads[0].missing == (20,) * 5 + (0,) * 5  # it ended early
+
+
+def test_a_class_that_ends_early_has_the_frames_of_its_time_and_the_others_all_of_theirs():
+    mix = TrafficMix(victim=(Traffic(), "100 %"), attacker=(Traffic(), "1000 pps"))
+    spec = TrialSpec(mix, 5000, 2.0, (Direction("p0", "p1"), Direction("p1", "p0")), ends=("attacker", 0.5))
+    assert [(each.sent.name, each.frames) for each in spec.streams(10_000)] == [("victim", 8000), ("attacker", 500)] * 2
 
 
 # One to many.

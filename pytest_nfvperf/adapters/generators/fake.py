@@ -64,7 +64,13 @@ class FakeTrial(RunningTrial):
         self._at_s += step_s
         share = self._at_s / self._spec.duration_s
         progress = tuple(_progress(counts, share) for counts in self._whole.counts)
-        return IntervalCounts(round(self._at_s * 1e9), progress, absent_ns=0, longest_poll_gap_ns=1_000)
+        classes = {
+            each.name: TrialProgress.summed([_progress(counts, share) for counts in each.counts])
+            for each in self._whole.classes
+        }
+        return IntervalCounts(
+            round(self._at_s * 1e9), progress, absent_ns=0, longest_poll_gap_ns=1_000, classes=classes
+        )
 
     def stop(self) -> None:
         self._stopped = True

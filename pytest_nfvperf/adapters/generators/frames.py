@@ -21,7 +21,7 @@ from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream
 from pytest_nfvperf.model.traffic.packet import FrameSource
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
@@ -286,16 +286,24 @@ def streams(
     frames: int,
     *,
     learning: bool = False,
+) -> list[dict[str, Any]]:
+    """What each class sends in each direction, as the engine's ``learn`` command takes it; see ``streams_of``."""
+    return _streams(streams_of(sent, directions, load_fps, frames, learning=learning), directions, ports)
+
+
+def _streams(
+    sent: Iterable[ClassStream],
+    directions: Sequence[Direction],
+    ports: Mapping[str, GeneratorPort],
+    *,
     swapped: bool = False,
 ) -> list[dict[str, Any]]:
-    """What each class sends in each direction, as the engine's ``trial`` command takes it.
+    """Streams as the engine takes them. ``swapped``: frames come back with both ends' addresses and ports swapped.
 
-    Each direction sends this many frames/s and frames; ``learning``: each class does, in all directions. ``swapped``:
-    frames come back with both ends' addresses and ports swapped. ConfigError for frames of one receiver in several
-    directions of one sender.
+    ConfigError for frames of one receiver in several directions of one sender.
     """
     made: list[dict[str, Any]] = []
-    for stream in streams_of(sent, directions, load_fps, frames, learning=learning):
+    for stream in sent:
         direction = directions[stream.direction]
         common = {
             "tx": direction.tx,
@@ -322,9 +330,7 @@ def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[s
     """The arguments of the engine's ``trial`` command. ConfigError for a load that makes no frame."""
     frames = frames_of(spec)
     request = {
-        "streams": streams(
-            spec.traffic, spec.directions, ports, spec.load_fps, frames, swapped=spec.come_back == "swapped"
-        ),
+        "streams": _streams(spec.streams(frames), spec.directions, ports, swapped=spec.come_back == "swapped"),
         "residual_ns": round(spec.residual_s * 1e9),
         "latency": spec.latency,
     }

@@ -48,6 +48,7 @@ from pytest_nfvperf.adapters.ovs.rows import (
     refuse_powerless,
     replace_mirrors,
 )
+from pytest_nfvperf.adapters.ovs.slow_path import read_slow_path
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
@@ -433,6 +434,9 @@ class BuiltOvsTopology(BuiltNode):
         except (TestbedError, TypeError) as error:
             self.instance.check_alive()
             raise ArgumentError(f"ovs{(program, *arguments)}: {error}") from error
+
+    def slow_path(self) -> Mapping[str, int]:
+        return read_slow_path(self.instance.ctl, self.instance.pid)
 
     def _bonded(self) -> set[str]:
         """Return the bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""

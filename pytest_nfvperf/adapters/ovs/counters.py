@@ -190,6 +190,8 @@ DATAPATH_REASONS = (
 
 ERRORS = {
     "upcall_flow_limit_hit": "as many megaflows as OVS keeps (upcall/show): further flows go by upcalls",
+    "upcall_flow_limit_kill": "more than twice as many megaflows: OVS removed them all",
+    "packet_in_overflow": "frames for a controller that no queue of the bridge had room for",
     "conntrack_full": "the connection table was full",
     "conntrack_zone_full": "a zone's connection table was full",
     "conntrack_l3csum_err": "connection tracking found a wrong IP checksum",

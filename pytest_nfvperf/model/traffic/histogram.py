@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 from pytest_nfvperf.model.metrics import percentile_of
 
@@ -160,7 +160,7 @@ class TrialProgress:
         """A direction's counts, from those of its classes. Its latency is that of the slowest class."""
         if len(classes) == 1:
             return classes[0]
-        counts = [field.name for field in fields(TrialProgress) if field.name != "latency"]
+        counts = [each.name for each in fields(TrialProgress) if each.name != "latency"]
         latencies = [each.latency for each in classes if each.latency is not None]
         return TrialProgress(
             **{name: sum(getattr(each, name) for each in classes) for name in counts},
@@ -177,9 +177,11 @@ class IntervalCounts:
         directions: in the order of the trial's.
         absent_ns: how long the generator's threads have not been running so far, summed.
         longest_poll_gap_ns: of this interval.
+        classes: of each class of a mix, over its directions.
     """
 
     at_ns: int
     directions: tuple[TrialProgress, ...]
     absent_ns: int
     longest_poll_gap_ns: int
+    classes: Mapping[str, TrialProgress] = field(default_factory=dict)

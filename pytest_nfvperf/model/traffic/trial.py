@@ -58,6 +58,7 @@ class TrialSpec:
         come_back: how the DUT returns the frames. If never, those that it counts are the ones received.
         gap_s: times without a frame of a direction that are longer are listed, and a switch that goes away meanwhile,
             and comes back, is let in again; None: neither. Some engines cannot.
+        ends: a class of a mix that ends before the others, and after how many seconds; None: none does.
     """
 
     traffic: AnyTraffic
@@ -72,6 +73,7 @@ class TrialSpec:
     window_s: float | None = None
     come_back: ComeBack = "as sent"
     gap_s: float | None = None
+    ends: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.load_fps < 1:
@@ -83,7 +85,14 @@ class TrialSpec:
 
     def streams(self, frames: int) -> tuple[ClassStream, ...]:
         """What each class sends in each direction, of so many frames per direction."""
-        return streams_of(self.traffic, self.directions, self.load_fps, frames)
+        made = streams_of(self.traffic, self.directions, self.load_fps, frames)
+        if self.ends is None:
+            return made
+        name, seconds = self.ends
+        return tuple(
+            replace(each, frames=min(each.frames, max(1, int(each.fps * seconds)))) if each.sent.name == name else each
+            for each in made
+        )
 
 
 def streams_of(

@@ -115,7 +115,9 @@ def trial_result(
     if len(arriving) > len(sent):
         windows = None  # their counts are of frames sent, and each is received by several
     if classes and windows is not None:
-        windows = with_unfollowed(windows, streams, spec.duration_s)
+        ends = dict([spec.ends] if spec.ends else [])
+        lengths_s = [ends.get(each.sent.name, spec.duration_s) for each in arriving]
+        windows = with_unfollowed(windows, streams, lengths_s)
     health = _health(answer)
     vnfs = tuple(
         VnfCounts(
@@ -175,20 +177,20 @@ def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None
     return Windows(tables[0]["window_ns"], threads, witnesses, speed.cycles)
 
 
-def with_unfollowed(windows: Windows, streams: Sequence[Mapping[str, Any]], duration_s: float) -> Windows:
+def with_unfollowed(windows: Windows, streams: Sequence[Mapping[str, Any]], lengths_s: Sequence[float]) -> Windows:
     """Date the lost frames of classes that no later frame of their class followed.
 
     A window knows a lost frame when a later one of its stream arrives. Of a class that a DUT drops altogether none
-    does; its frames were lost when they were sent, evenly over the trial, and not all at its end.
+    does; its frames were lost when they were sent, evenly over the time that it was sent, and not all at the trial's
+    end. ``lengths_s``: those times.
     """
-    count = windows.within(duration_s)
-    sent = [1 + sum(thread.sent[at] for thread in windows.threads) for at in range(count)]
+    sent = [1 + sum(frames) for frames in zip(*(thread.sent for thread in windows.threads), strict=False)]
     missing = list(windows.threads[0].missing)
-    for stream in streams:
-        unfollowed = stream["sent"] - stream["highest_seq"]
+    for stream, length_s in zip(streams, lengths_s, strict=True):
+        unfollowed, count = stream["sent"] - stream["highest_seq"], windows.within(length_s)
         if unfollowed > 0 and count:
             first = min(count - 1, count * stream["highest_seq"] // stream["sent"])
-            for at, frames in enumerate(shares(unfollowed, sent[first:]), first):
+            for at, frames in enumerate(shares(unfollowed, sent[first:count]), first):
                 missing[at] += frames
     return replace(windows, threads=(replace(windows.threads[0], missing=tuple(missing)), *windows.threads[1:]))
 
@@ -350,11 +352,15 @@ class EngineTrial(RunningTrial):
         self._before = [_progress(before, stream, silent=silent) for before, stream in pairs]
         self._before_ns = data["at_ns"]
         by_direction = groupby(zip(self._sent, self._before, strict=True), key=lambda pair: pair[0].direction)
+        by_class: dict[str, list[TrialProgress]] = {}
+        for stream, progress in zip(self._sent, self._before, strict=True):
+            by_class.setdefault(stream.sent.name, []).append(progress)
         return IntervalCounts(
             at_ns=data["at_ns"],
             directions=tuple(TrialProgress.summed([each for _, each in pairs]) for _, pairs in by_direction),
             absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
             longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
+            classes={name: TrialProgress.summed(each) for name, each in by_class.items() if name},
         )
 
 
