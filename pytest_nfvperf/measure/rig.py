@@ -152,6 +152,9 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
             mtu=port.mtu,
             eth_peer=port.eth_peer,
             unread=port.unread,
+            members=port.members,
+            learns=port.bond_mode == "active-backup",
+            lacp=port.lacp != "off",
             addresses=tuple(macs)[:MOST_ADDRESSES] if port.role is PortRole.MONITOR else (),
         )
         for port in topology.ports

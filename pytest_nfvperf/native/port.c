@@ -155,6 +155,8 @@ static void connect_peers(struct ports *ports)
 
 		port->peer = port->used && port->config.peer[0] ? port_find(ports, port->config.peer) : NULL;
 		port->host = NULL;
+		port->leader = port->used && port->config.bond[0] ? port_leader(ports, port->config.bond) : NULL;
+		port->sender = port;
 	}
 	for (int at = 0; at < MAX_PORTS; at++) {
 		struct port *port = &ports->port[at];
@@ -351,6 +353,14 @@ struct port *port_find(struct ports *ports, const char *name)
 {
 	for (int at = 0; at < MAX_PORTS; at++)
 		if (ports->port[at].used && strcmp(ports->port[at].config.name, name) == 0)
+			return &ports->port[at];
+	return NULL;
+}
+
+struct port *port_leader(struct ports *ports, const char *bond)
+{
+	for (int at = 0; at < MAX_PORTS; at++)
+		if (ports->port[at].used && strcmp(ports->port[at].config.bond, bond) == 0)
 			return &ports->port[at];
 	return NULL;
 }

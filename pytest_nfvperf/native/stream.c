@@ -229,10 +229,15 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	bool away = clock->absences != stream->absences_seen;
 
 	stream->absences_seen = clock->absences;
+<<<<<<< HEAD
 	if (unlikely(stream->tx->left)) {
 		refuse_due(stream, backlog, away);
 		return 0;
 	}
+=======
+	if (unlikely(stream->bond != NULL))
+		stream->tx = stream->bond->sender;
+>>>>>>> 00f59e6c (Add events that change a DUT, and bonds of generator ports (untested on OVS))
 	if (backlog > 0)
 		backlog = to_send(stream, backlog, away, now);
 	if (unlikely(lead_stands_alone(stream, now)))

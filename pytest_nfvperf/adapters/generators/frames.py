@@ -41,6 +41,9 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 SIGNATURE_BYTES = TEST_PAYLOAD_BYTES
+LACPDU_BYTES = 124
+"""Without FCS. Its last 50 bytes are reserved: the signature lies there."""
+
 UDP_SOURCE_PORT = 0xC020
 """RFC 2544 appendix C.2.2.1; flows beyond the address range count up from here."""
 UDP_DESTINATION_PORT = 7
@@ -318,13 +321,40 @@ def streams(
     return made
 
 
+def lacp_streams(ports: Mapping[str, GeneratorPort], seconds: int) -> list[dict[str, Any]]:
+    """A LACPDU a second to each member of a bond with LACP (IEEE 802.1AX, 6.4.2.3); the DUT takes it from the ring.
+
+    All come from one system with one key, in sync, with the long timeout: one holds for 90 s.
+    """
+    members = [port for port in ports.values() if port.lacp and not port.members]
+    return [
+        {
+            "tx": port.name,
+            "rx": port.name,
+            "fps": 1,
+            "frames": seconds,
+            "queue_depth": port.queue_depth,
+            "templates": [_lacpdu(port.mac, number).hex()],
+            "signatures": [LACPDU_BYTES - SIGNATURE_BYTES],
+        }
+        for number, port in enumerate(members, 1)
+    ]
+
+
+def _lacpdu(mac: str, number: int) -> bytes:
+    sender = bytes.fromhex(mac.replace(":", ""))
+    # Priority, system, key, the port's priority and number; active, aggregatable, in sync, collecting, distributing.
+    actor = struct.pack("!H6sHHHB3x", 0xFFFF, sender, 1, 0xFFFF, number, 0x3D)
+    head = bytes.fromhex("0180c2000002") + sender + b"\x88\x09\x01\x01"
+    return (head + b"\x01\x14" + actor + b"\x02\x14" + bytes(18) + b"\x03\x10").ljust(LACPDU_BYTES, b"\0")
+
+
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:
     """The arguments of the engine's ``trial`` command. ConfigError for a load that makes no frame."""
     frames = frames_of(spec)
+    sent = streams(spec.traffic, spec.directions, ports, spec.load_fps, frames, swapped=spec.come_back == "swapped")
     request = {
-        "streams": streams(
-            spec.traffic, spec.directions, ports, spec.load_fps, frames, swapped=spec.come_back == "swapped"
-        ),
+        "streams": sent + lacp_streams(ports, math.ceil(spec.duration_s)),
         "residual_ns": round(spec.residual_s * 1e9),
         "latency": spec.latency,
     }

@@ -73,6 +73,9 @@ _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 _KERNEL_TYPES = ("system", "tap", "afxdp")
 """Types of OVS's interfaces for which the kernel has an interface of the same name."""
 
+_LINKED_TYPES = ("system", "afxdp")
+"""Those of them that stay in OVS's namespace, each an end of a veth pair."""
+
 _LOGGED_WITHIN_S = 1.0
 """vswitchd writes its log asynchronously (lib/async-append-aio.c)."""
 
@@ -87,6 +90,9 @@ class BuiltNode(BuiltTopology):
     @abstractmethod
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
+
+    def interfaces_of(self, port: str) -> Sequence[str]:
+        return [interface for interface, name in self.interface_names().items() if name == port]
 
     @abstractmethod
     def offload_share(self) -> OffloadShare:
@@ -268,7 +274,7 @@ class BuiltOvsTopology(BuiltNode):
             self._check_interfaces()
             port_maker.finish(topology)
             self._replace_flows()
-            vhost = [wired for wired in self._wired.values() if wired.socket is not None]
+            vhost = [one for wired in self._wired.values() for one in wired.interfaces if one.socket is not None]
             sockets = {wired.interface: wired.socket for wired in vhost if wired.socket is not None}
             tables = {wired.socket_table or _UNIX_SOCKETS for wired in vhost}
             self._connector = VhostConnector(instance.database, sockets, tables=tables)
@@ -418,11 +424,12 @@ class BuiltOvsTopology(BuiltNode):
         for one in self.topology.rules:
             self._openflow.add_own(one, ofports)
 
-    def ovs(self, program: str, *arguments: str) -> str:
+    def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
         try:
             if program == "ofctl":
                 numbers = self.ofports()  # of the topology's names of ports
-                return self._openflow.command(*(with_numbers(one, numbers) for one in arguments))
+                words = (with_numbers(one, numbers) for one in arguments)
+                return self._openflow.command(*words, lines=lines, ports=numbers)
             if program == "appctl":
                 return self.instance.ctl.call(*arguments)
             return run([f"ovs-{program}", f"--db=unix:{self.instance.database}", *arguments])
@@ -523,18 +530,26 @@ class BuiltOvsTopology(BuiltNode):
             if wired.has_link and not any(each.interface in up for each in wired.interfaces)
         ]
 
-    def set_link(self, port: str, *, up: bool) -> None:
-        """Take the link of a cabled port down, or up again.
+    def _links_of(self, port: str) -> Sequence[OvsPort]:
+        """The interfaces of a port, or the member of a bond that is called so."""
+        if port in self._wired:
+            return self._wired[port].interfaces
+        return [one for wired in self._wired.values() for one in wired.members if one.interface == port]
 
-        The first time it takes a second longer, to see whether the driver can.
+    def set_link(self, port: str, *, up: bool) -> None:
+        """Take the link of a port down, of a bond those of its members or of one, or up again.
+
+        The first time it takes a second longer for a NIC, to see whether the driver can.
 
         Raises:
-            UnavailableError: the port is none of the testbed's NICs, its driver cannot, or OVS is the system's.
+            UnavailableError: the port is no NIC and no veth pair, its driver cannot, or OVS is the system's.
         """
-        if not self.instance.owned or port not in self._port_maker.cabled:
-            raise UnavailableError(f"the link of port {port!r} cannot be taken down: it is no NIC of a private OVS")
-        for each in self._wired[port].interfaces:
-            kernel = each.kernel or (each.interface if each.type in _KERNEL_TYPES else None)
+        for each in self._links_of(port):
+            kernel = each.kernel or (each.interface if each.type in _LINKED_TYPES else None)
+            if not self.instance.owned or (kernel is None and each.type != "dpdk"):
+                raise UnavailableError(
+                    f"the link of port {port!r} cannot be taken down: it is no NIC and no veth pair of a private OVS"
+                )
             if kernel is not None:
                 inside(self.instance.home.path, partial(set_admin_state, kernel, up=up))
                 continue
