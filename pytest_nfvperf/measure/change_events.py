@@ -16,7 +16,7 @@ from typing import Annotated
 from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.events import EVENT_AT_S, Event
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
-from pytest_nfvperf.model.arguments import Name, checked, number, whole, word
+from pytest_nfvperf.model.arguments import Name, checked, number, whole
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ArgumentError, DeadlineError, UnavailableError
 from pytest_nfvperf.model.topology.links import overlays
@@ -36,21 +36,34 @@ _POLL_S = 0.01
 _TUNNEL_DEADLINE_S = 10.0
 
 ForS = Annotated[float, number(0, 3600, "seconds")] | None
-By = Annotated[str, word("one by one", "bundle")]
-"""How flows are sent: as single messages, or in an OpenFlow bundle, all of which take effect at once.
-
-OVS treats a bundle's flows alike whether it is asked to be atomic or ordered (do_bundle_commit, 2.15 to 4.0).
-"""
-_BUNDLE = {"one by one": (), "bundle": ("--bundle",)}
 
 
-def _event(name: str, act: Callable[[], object], undo: Callable[[], object], for_s: float | None = None) -> Event:
-    def act_and_undo() -> None:
+def _event(
+    name: str, act: Callable[[], object], undo: Callable[[], object], for_s: float | None, *, tried: bool = False
+) -> Event:
+    """``tried``: done and undone once now, to see whether it can be."""
+    to_undo: list[Callable[[], object]] = []
+
+    def undo_once() -> None:
+        if to_undo:
+            to_undo.pop()()
+
+    def change() -> None:
+        to_undo.append(undo)
+        try:
+            act()
+            if for_s is None:
+                return
+            time.sleep(for_s)
+        except BaseException:
+            undo_once()  # half of a change would stay
+            raise
+        undo_once()
+
+    if tried:
         act()
-        time.sleep(for_s or 0)
         undo()
-
-    return Event(name, EVENT_AT_S, act if for_s is None else act_and_undo, undo)
+    return Event(name, EVENT_AT_S, change, undo_once)
 
 
 def _bridge_of(call: str, live: LiveTopology, port: str) -> str:
@@ -74,17 +87,15 @@ def _sending_bridge(call: str, live: LiveTopology, bridge: str | None) -> str:
 
 
 @checked()
-def replace_flows(live: Live, bridge: Name | None = None, by: By = "bundle") -> Event:
+def replace_flows(live: Live, bridge: Name | None = None, *, bundle: bool = False) -> Event:
     """Every flow of a bridge is replaced by the same one again, as by an agent that restarts.
 
-    Args:
-        live: the topology.
-        bridge: None: the one that frames enter. ``rules(bridge, acl=100_000)`` gives it flows that no frame matches.
-        by: "one by one", or in a "bundle".
+    ``bridge``: None: the one that frames enter; ``rules(bridge, acl=100_000)`` gives it flows that no frame matches.
+    ``bundle``: all take effect at once (``ovs-ofctl --bundle``): OVS treats an ordered bundle as an atomic one.
     """
     bridge = _sending_bridge("replace_flows", live, bridge)
     built, own = live.deployment.built, _flows_of(live, bridge)
-    return Event("replace_flows", EVENT_AT_S, partial(_add_flows, built, bridge, own, by))
+    return Event("replace_flows", EVENT_AT_S, partial(_add_flows, built, bridge, own, bundle=bundle))
 
 
 @checked()
@@ -92,19 +103,17 @@ def add_flows(
     live: Live,
     flows: Annotated[int, whole(1, _MOST_FLOWS)] = 1000,
     bridge: Name | None = None,
-    by: By = "bundle",
+    *,
+    bundle: bool = False,
     for_s: ForS = None,
 ) -> Event:
-    """Flows are added to a bridge that no frame matches: UDP to addresses that nobody uses is dropped.
-
-    ``flows``: how many. ``bridge``, ``by``: as ``replace_flows``.
-    """
+    """So many flows are added to a bridge that no frame matches: UDP to addresses that nobody uses is dropped."""
     bridge = _sending_bridge("add_flows", live, bridge)
     built, own = live.deployment.built, _flows_of(live, bridge)
     addresses = map(ipaddress.IPv4Address, range(_UNUSED, _UNUSED + flows))
     added = [f"priority=2,udp,nw_dst={address},actions=drop" for address in addresses]
     undo = partial(built.ovs, "ofctl", "replace-flows", bridge, "--bundle", "-", lines=own)
-    return _event("add_flows", partial(_add_flows, built, bridge, added, by), undo, for_s)
+    return _event("add_flows", partial(_add_flows, built, bridge, added, bundle=bundle), undo, for_s)
 
 
 def _flows_of(live: LiveTopology, bridge: str) -> list[str]:
@@ -115,33 +124,20 @@ def _flows_of(live: LiveTopology, bridge: str) -> list[str]:
     return [line.strip().replace(" actions=", ",actions=", 1) for line in dump.splitlines() if " actions=" in line]
 
 
-def _add_flows(built: BuiltTopology, bridge: str, flows: Sequence[str], by: str) -> None:
-    built.ovs("ofctl", "add-flows", bridge, *_BUNDLE[by], "-", lines=flows)
+def _add_flows(built: BuiltTopology, bridge: str, flows: Sequence[str], *, bundle: bool) -> None:
+    built.ovs("ofctl", "add-flows", bridge, *(("--bundle",) if bundle else ()), "-", lines=flows)
 
 
 @checked()
-def change_group(live: Live, group: Name, for_s: ForS = None) -> Event:
-    """A group of the topology's rules is replaced: ``change_group(live, "group_id=7,type=all,bucket=output:p1")``.
+def change_rule(live: Live, line: Name, for_s: ForS = None) -> Event:
+    """A group or meter of the topology's rules is replaced by another: ``"meter=3,kbps,bands=type=drop,rate=1000"``.
 
     ArgumentError for one that no bridge has, or that OVS refuses.
     """
-    return _changed_object(live, "group", "group_id", group, for_s)
-
-
-@checked()
-def change_meter(live: Live, meter: Name, for_s: ForS = None) -> Event:
-    """A meter of the topology's rules is replaced: ``change_meter(live, "meter=3,kbps,bands=type=drop,rate=1000")``.
-
-    ArgumentError for one that no bridge has, or that OVS refuses.
-    """
-    return _changed_object(live, "meter", "meter", meter, for_s)
-
-
-def _changed_object(live: LiveTopology, kind: str, key: str, line: str, for_s: float | None) -> Event:
-    call, ovs = f"change_{kind}", live.deployment.built.ovs
-    numbered = re.match(rf"{key}=\d+\b", line)
+    ovs, numbered = live.deployment.built.ovs, re.match(r"(group_id|meter)=\d+\b", line)
     if numbered is None:
-        raise ArgumentError(f"{call}(): {line!r} does not begin with {key}=NUMBER")
+        raise ArgumentError(f"change_rule(): {line!r} does not begin with group_id=NUMBER or meter=NUMBER")
+    key, kind = numbered[1], numbered[1].removesuffix("_id")
     found: dict[str, str] = {}  # by bridge
     for bridge in live.topology.bridges:
         dump = " ".join(ovs("ofctl", f"dump-{kind}s", bridge).split())
@@ -149,16 +145,15 @@ def _changed_object(live: LiveTopology, kind: str, key: str, line: str, for_s: f
             if re.match(rf"{numbered[0]}\b", entry):
                 found[bridge] = entry.replace("bands= ", "bands=")
     if not found:
-        raise ArgumentError(f"{call}(): no bridge of topology {live.name!r} has {numbered[0]}: add it by rules(...)")
+        raise ArgumentError(
+            f"change_rule(): no bridge of topology {live.name!r} has {numbered[0]}: add it by rules(...)"
+        )
 
     def change(*, back: bool) -> None:
         for bridge, before in found.items():
             ovs("ofctl", f"mod-{kind}", bridge, before if back else line)
 
-    act, undo = partial(change, back=False), partial(change, back=True)
-    act()  # what OVS refuses, it refuses before anything is measured
-    undo()
-    return _event(call, act, undo, for_s)
+    return _event("change_rule", partial(change, back=False), partial(change, back=True), for_s, tried=True)
 
 
 # Ports and links.
@@ -166,10 +161,7 @@ def _changed_object(live: LiveTopology, kind: str, key: str, line: str, for_s: f
 
 @checked()
 def add_port(live: Live, bridge: Name | None = None, for_s: ForS = None) -> Event:
-    """A port is added to a bridge, and deleted: with DPDK a vhost-user port without its VM, else an internal port.
-
-    ``bridge``: None: the one that frames enter.
-    """
+    """A port is added to a bridge, and deleted: with DPDK a vhost-user port without its VM, else an internal port."""
     bridge = _sending_bridge("add_port", live, bridge)
     ovs = live.deployment.built.on(bridge).ovs
     kind = ["type=internal"]
@@ -189,11 +181,10 @@ def add_port(live: Live, bridge: Name | None = None, for_s: ForS = None) -> Even
 def link_down(live: Live, port: Name, for_s: ForS = None) -> Event:
     """A port loses its link, of a bond a member does; and has it again. UnavailableError where that cannot be done."""
     built = live.deployment.built.on(_bridge_of("link_down", live, port))
-    act, undo = (partial(built.set_link, port, up=up) for up in (False, True))
-    act()  # whether it can be done shows here, before anything is measured
-    undo()
+    act, undo = partial(built.set_link, port, up=False), partial(built.set_link, port, up=True)
+    event = _event("link_down", act, undo, for_s, tried=True)
     built.wait_ready(LINK_DEADLINE_S)
-    return _event("link_down", act, undo, for_s)
+    return event
 
 
 # Polling threads.
@@ -201,16 +192,10 @@ def link_down(live: Live, port: Name, for_s: ForS = None) -> Event:
 
 @checked()
 def change_pmd_cpus(live: Live, cpus: Sequence[Annotated[int, whole(0)]] | None = None, for_s: ForS = None) -> Event:
-    """The DUT polls on fewer CPUs: ``pmd-cpu-mask`` changes.
-
-    Args:
-        live: the topology.
-        cpus: some of those that the DUT has; None: all but the last.
-        for_s: None: until the trial has ended.
-    """
+    """The DUT polls on some of its CPUs only (``pmd-cpu-mask``); ``cpus``: None: on all but the last."""
     has = _several_cpus(live, "to poll on fewer")
     cpus = has[:-1] if cpus is None else cpus
-    if not cpus or not set(cpus) <= set(has):
+    if not cpus or not set(cpus) < set(has):
         raise ArgumentError(f"change_pmd_cpus(): cpus is {list(cpus)}: write some of those that the DUT has, {has}")
     return _setting(live, "change_pmd_cpus", "pmd-cpu-mask", hex(sum(1 << cpu for cpu in cpus)), for_s=for_s)
 
@@ -295,11 +280,7 @@ def cut_tunnel(
 ) -> Event:
     """BFD watches a tunnel between two nodes, and its underlay drops all frames; it returns when both ends see it down.
 
-    Args:
-        live: the topology.
-        tunnel: name of one of its two ports.
-        every_ms: time between BFD's messages; after three missing ones the tunnel is down.
-        for_s: how long its underlay stays cut after that; None: until the trial has ended.
+    ``tunnel``: one of its two ports. ``every_ms``: from one of BFD's messages to the next; three missing ones are down.
     """
     _bridge_of("cut_tunnel", live, tunnel)
     topology, built = live.topology, live.deployment.built
@@ -337,8 +318,6 @@ def _await_bfd(ends: Sequence[tuple[BuiltTopology, str]], *, up: bool) -> None:
     while any(("Local Session State: up" in end.ovs("appctl", "bfd/show", port)) is not up for end, port in ends):
         if time.monotonic() > deadline:
             shown = {port: end.ovs("appctl", "bfd/show", port) for end, port in ends}
-            state = "up" if up else "down"
-            raise DeadlineError(
-                f"waited {_TUNNEL_DEADLINE_S:g} s for BFD of {listed(shown)} to be {state}", evidence=shown
-            )
+            what = f"BFD of {listed(shown)} to be {'up' if up else 'down'}"
+            raise DeadlineError(f"waited {_TUNNEL_DEADLINE_S:g} s for {what}", evidence=shown)
         time.sleep(_POLL_S)

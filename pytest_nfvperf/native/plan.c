@@ -309,6 +309,8 @@ static bool plan_receivers(struct engine *engine, struct stream *stream, json_t 
 		port = endpoint(engine, name, answer);
 		if (port == NULL)
 			return false;
+		if (port->leader != NULL)
+			port = port->leader; /* any member receives for its bond */
 		if (receives(stream, port))
 			return answer_error(answer, "bad_request", "rx names port \"%s\" twice", name);
 		stream->receiver[stream->receivers++] = port;

@@ -85,7 +85,7 @@ struct port {
 	uint16_t staged;
 	struct port *peer;
 	struct port *host; /* behind this endpoint, or NULL */
-	struct port *leader; /* the first member of its bond, whose streams' tracks all members have; NULL: it is in none */
+	struct port *leader; /* the first member of its bond, whose tracks all members share; NULL: it is in none */
 	struct port *sender; /* of a leader: the member by which its bond sends */
 	struct rte_mempool *rx_pool;
 	struct rte_mempool *tx_pool;

@@ -99,16 +99,16 @@ def test_the_kernel_has_no_polling_threads(make: Callable[[Any], Any]) -> None:
     [
         (lambda live: events.replace_flows(live, "br9"), r"replace_flows\(\): .* no bridge 'br9': write one of br0"),
         (lambda live: events.add_flows(live, 0), r"add_flows\(\): flows is 0"),
-        (lambda live: events.add_flows(live, by="at once"), r"one of one by one, bundle"),
+        (lambda live: events.add_flows(live, bundle="yes"), r"bundle is 'yes': write True or False"),
         (lambda live: events.add_flows(live, for_s=-1), r"for_s is -1"),
         (lambda live: events.change_pmd_cpus(live, [2, 3]), r"some of those that the DUT has, \[2, 5\]"),
         (lambda live: events.change_pmd_cpus(live, []), r"some of those that the DUT has, \[2, 5\]"),
         (lambda live: events.move_rxqs(live, "p9"), r"move_rxqs\(\): .* no port 'p9': write one of p0, p1"),
         (lambda live: events.link_down(live, "p9"), r"link_down\(\): .* no port 'p9'"),
         (lambda live: events.cut_tunnel(live, "p9"), r"cut_tunnel\(\): .* no port 'p9'"),
-        (lambda live: events.change_group(live, "type=all"), "does not begin with group_id=NUMBER"),
-        (lambda live: events.change_group(live, "group_id=8,type=all"), "has group_id=8: add it by rules"),
-        (lambda live: events.change_meter(live, "meter=30,kbps"), "has meter=30: add it by rules"),
+        (lambda live: events.change_rule(live, "type=all"), "does not begin with group_id=NUMBER"),
+        (lambda live: events.change_rule(live, "group_id=8,type=all"), "has group_id=8: add it by rules"),
+        (lambda live: events.change_rule(live, "meter=30,kbps"), "has meter=30: add it by rules"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(make: Callable[[Any], Any], says: str) -> None:
@@ -153,6 +153,9 @@ def test_a_setting_that_was_not_there_is_removed_again() -> None:
     event = events.auto_balance(live)
     assert event.undo is not None
     event.undo()
+    assert len(built.asked) == 2  # there is nothing to undo
+    event.act()
+    event.undo()
     assert built.asked[-1] == "vsctl remove Open_vSwitch . other_config pmd-auto-lb"
 
 
@@ -166,9 +169,9 @@ def test_flows_are_put_back_as_they_were() -> None:
     dump = "OFPST_FLOW reply (OF1.4) (xid=0x2):\n cookie=0x7, priority=100,in_port=p0 actions=output:p1\n"
     live, built = live_on({"ofctl dump-flows": dump})
     own = "cookie=0x7, priority=100,in_port=p0,actions=output:p1"
-    events.replace_flows(live, by="one by one").act()
+    events.replace_flows(live).act()
     assert built.asked[-1] == f"ofctl add-flows br0 - {own}"
-    event = events.add_flows(live, 2)
+    event = events.add_flows(live, 2, bundle=True)
     event.act()
     assert built.asked[-1].split()[:5] == ["ofctl", "add-flows", "br0", "--bundle", "-"]
     assert len(set(built.asked[-1].split()[5:])) == 2

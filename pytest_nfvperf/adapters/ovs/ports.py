@@ -338,17 +338,9 @@ class PortMaker:
         if end is not None:
             return self._wire(port)
         own = [self._wire(replace(port, name=name, members=())) for name in port.members]
-        members = tuple(replace(one, port=port.name) for one in own)
-        return OvsPort(
-            port.name,
-            port.bridge,
-            port.name,
-            "bond",
-            vlan=port.vlan,
-            device=" ".join(str(one.device) for one in own),
-            members=members,
-            bond={"bond_mode": port.bond_mode, "lacp": port.lacp},
-        )
+        members, device = tuple(replace(one, port=port.name) for one in own), " ".join(str(one.device) for one in own)
+        bond, name = {"bond_mode": port.bond_mode, "lacp": port.lacp}, port.name
+        return OvsPort(name, port.bridge, name, "bond", vlan=port.vlan, device=device, members=members, bond=bond)
 
     def _behind(self, one: HostNic) -> str:
         peer = self.cabling.name_in_ours()

@@ -126,21 +126,20 @@ def bond(
     mtu: Mtu = DEFAULT_MTU,
     vlan: PortVlan = None,
 ) -> Port:
-    """An endpoint that is a bond of several ports: ``bond("bond0", "br0", ("m0", "m1"), lacp="active")``.
+    """An endpoint that is a bond of several ports, on a bridge that learns MAC addresses.
 
-    A direction names the bond. What it receives came by any member. It sends by a member that has link: in mode
-    active-backup by the one at which frames last arrived, as a switch that learns. Its bridge learns MAC addresses.
+    A direction names the bond. What it receives came by any member; it sends by one that has link, in mode
+    active-backup by the one at which frames last arrived, as a switch that learns.
 
     Args:
         name: of the bond.
         bridge: of the bond.
         members: names of its ports, two or more.
-        mode: "active-backup", "balance-slb" (a member for each source MAC) or "balance-tcp" (one for each flow; with
-            LACP only).
-        lacp: "off", "active" or "passive". The generator is the partner of each member.
-        mac: of the generator's end; left out, ``compose`` gives one.
-        mtu: bytes without Ethernet header and FCS.
-        vlan: the number of an access port's VLAN, or a ``Vlan``.
+        mode: "active-backup", "balance-slb" (by source MAC) or "balance-tcp" (by flow; with LACP only).
+        lacp: "off", "active" or "passive". The generator is each member's partner.
+        mac: as of ``endpoint``.
+        mtu: as well.
+        vlan: as well.
     """
     if mode == "balance-tcp" and lacp == "off":
         raise ArgumentError(
