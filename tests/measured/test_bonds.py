@@ -1,4 +1,4 @@
-"""Bonds of vhost-user ports on a real OVS: frames come by any member, and go by one; the generator is LACP's partner."""
+"""Bonds of vhost-user ports on a real OVS: frames come by any member, and go by one, also with LACP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import bond, endpoint
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from tests.functional.ovs_support import needs_hugepages, needs_root, until
+from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.soak_support import Soaking, soaking_on
 
 pytestmark = [needs_root, needs_hugepages]
