@@ -9,7 +9,6 @@ from .measure.events import lose_controller as lose_controller
 # Changes
 from .measure.change_events import add_flows as add_flows
 from .measure.change_events import add_port as add_port
-from .measure.change_events import auto_balance as auto_balance
 from .measure.change_events import change_pmd_cpus as change_pmd_cpus
 from .measure.change_events import change_rule as change_rule
 from .measure.change_events import cut_tunnel as cut_tunnel

@@ -10,6 +10,7 @@ import ipaddress
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -17,21 +18,20 @@ from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.events import EVENT_AT_S, Event
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
 from pytest_nfvperf.model.arguments import Name, checked, number, whole
-from pytest_nfvperf.model.display import listed
+from pytest_nfvperf.model.display import format_seconds, how_many, listed
 from pytest_nfvperf.model.errors import ArgumentError, DeadlineError, UnavailableError
 from pytest_nfvperf.model.topology.links import overlays
 from pytest_nfvperf.model.topology.topology import all_ports
 from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.generator import OWN_RING
 
-_MOST_FLOWS = 1_000_000
 _UNUSED = int(ipaddress.IPv4Address("100.96.0.0"))
 """Of RFC 6598's shared addresses: neither the generator nor an access list of ours has those above."""
 
 _ADDED_PORT = "nfv-added"
-_NOBODY = "/run/nfvperf-nobody.sock"
-"""A vhost-user socket at which nobody listens: what a port has before its VM starts."""
-
-_DROP_ALL = "priority=65535,actions=drop"
+_NOBODY = "/run/nfvperf-nobody.sock"  # where nobody listens, as before a port's VM starts
+_AT_ONCE, _DROP_ALL = " at once", "priority=65535,actions=drop"
+_FILE = (("-",), ("--bundle", "-"))
 _POLL_S = 0.01
 _TUNNEL_DEADLINE_S = 10.0
 
@@ -63,57 +63,51 @@ def _event(
     if tried:
         act()
         undo()
-    return Event(name, EVENT_AT_S, change, undo_once)
+    return Event(name if for_s is None else f"{name} for {format_seconds(for_s)}", EVENT_AT_S, change, undo_once)
 
 
 def _bridge_of(call: str, live: LiveTopology, port: str) -> str:
     bridges = {name: bridge for bridge, name in all_ports(live.topology)}
     if port not in bridges:
-        raise ArgumentError(f"{call}(): topology {live.name!r} has no port {port!r}: write one of {listed(bridges)}")
+        raise ArgumentError(
+            f"events.{call}(): topology {live.name!r} has no port {port!r}: write one of {listed(bridges)}"
+        )
     return bridges[port]
 
 
-def _sending_bridge(call: str, live: LiveTopology, bridge: str | None) -> str:
-    """This bridge, or the one that the first direction's frames enter."""
-    if bridge is None and live.topology.directions:
-        return _bridge_of(call, live, live.topology.directions[0].tx)
-    if bridge not in live.topology.bridges:
-        known = listed(live.topology.bridges)
-        raise ArgumentError(f"{call}(): topology {live.name!r} has no bridge {bridge!r}: write one of {known}")
-    return bridge
+def _entered(live: LiveTopology) -> str:
+    """The bridge that the first direction's frames enter."""
+    topology = live.topology
+    return topology.port(topology.directions[0].tx).bridge if topology.directions else topology.bridges[0]
 
 
 # Flows, groups and meters.
 
 
-@checked()
-def replace_flows(live: Live, bridge: Name | None = None, *, bundle: bool = False) -> Event:
-    """Every flow of a bridge is replaced by the same one again, as by an agent that restarts.
+@checked("events.replace_flows")
+def replace_flows(live: Live, *, bundle: bool = False) -> Event:
+    """Each flow of the bridge that frames enter is replaced by the same one again, as by an agent that restarts.
 
-    ``bridge``: None: the one that frames enter; ``rules(bridge, acl=100_000)`` gives it flows that no frame matches.
-    ``bundle``: all take effect at once (``ovs-ofctl --bundle``): OVS treats an ordered bundle as an atomic one.
+    ``rules(bridge, acl=100_000)`` gives it flows that no frame matches. ``bundle``: all take effect at once, in OVS
+    also those of an ordered bundle that is not atomic.
     """
-    bridge = _sending_bridge("replace_flows", live, bridge)
-    built, own = live.deployment.built, _flows_of(live, bridge)
-    return Event("replace_flows", EVENT_AT_S, partial(_add_flows, built, bridge, own, bundle=bundle))
+    built, bridge = live.deployment.built, _entered(live)
+    own = _flows_of(live, bridge)
+    name = f"replacement of {how_many(len(own), 'flow')}{_AT_ONCE * bundle}"
+    return Event(name, EVENT_AT_S, partial(built.ovs, "ofctl", "add-flows", bridge, *_FILE[bundle], lines=own))
 
 
-@checked()
+@checked("events.add_flows")
 def add_flows(
-    live: Live,
-    flows: Annotated[int, whole(1, _MOST_FLOWS)] = 1000,
-    bridge: Name | None = None,
-    *,
-    bundle: bool = False,
-    for_s: ForS = None,
+    live: Live, flows: Annotated[int, whole(1, 1_000_000)] = 1000, *, bundle: bool = False, for_s: ForS = None
 ) -> Event:
-    """So many flows are added to a bridge that no frame matches: UDP to addresses that nobody uses is dropped."""
-    bridge = _sending_bridge("add_flows", live, bridge)
-    built, own = live.deployment.built, _flows_of(live, bridge)
+    """Flows that no frame matches are added to the bridge that frames enter: UDP to unused addresses is dropped."""
+    built, bridge = live.deployment.built, _entered(live)
     addresses = map(ipaddress.IPv4Address, range(_UNUSED, _UNUSED + flows))
     added = [f"priority=2,udp,nw_dst={address},actions=drop" for address in addresses]
-    undo = partial(built.ovs, "ofctl", "replace-flows", bridge, "--bundle", "-", lines=own)
-    return _event("add_flows", partial(_add_flows, built, bridge, added, bundle=bundle), undo, for_s)
+    undo = partial(built.ovs, "ofctl", "replace-flows", bridge, *_FILE[True], lines=_flows_of(live, bridge))
+    name = f"{how_many(flows, 'flow')} added{_AT_ONCE * bundle}"
+    return _event(name, partial(built.ovs, "ofctl", "add-flows", bridge, *_FILE[bundle], lines=added), undo, for_s)
 
 
 def _flows_of(live: LiveTopology, bridge: str) -> list[str]:
@@ -124,45 +118,34 @@ def _flows_of(live: LiveTopology, bridge: str) -> list[str]:
     return [line.strip().replace(" actions=", ",actions=", 1) for line in dump.splitlines() if " actions=" in line]
 
 
-def _add_flows(built: BuiltTopology, bridge: str, flows: Sequence[str], *, bundle: bool) -> None:
-    built.ovs("ofctl", "add-flows", bridge, *(("--bundle",) if bundle else ()), "-", lines=flows)
-
-
-@checked()
+@checked("events.change_rule")
 def change_rule(live: Live, line: Name, for_s: ForS = None) -> Event:
     """A group or meter of the topology's rules is replaced by another: ``"meter=3,kbps,bands=type=drop,rate=1000"``.
 
     ArgumentError for one that no bridge has, or that OVS refuses.
     """
-    ovs, numbered = live.deployment.built.ovs, re.match(r"(group_id|meter)=\d+\b", line)
-    if numbered is None:
-        raise ArgumentError(f"change_rule(): {line!r} does not begin with group_id=NUMBER or meter=NUMBER")
-    key, kind = numbered[1], numbered[1].removesuffix("_id")
-    found: dict[str, str] = {}  # by bridge
-    for bridge in live.topology.bridges:
-        dump = " ".join(ovs("ofctl", f"dump-{kind}s", bridge).split())
-        for entry in re.split(rf" (?={key}=\d)", dump)[1:]:
-            if re.match(rf"{numbered[0]}\b", entry):
-                found[bridge] = entry.replace("bands= ", "bands=")
-    if not found:
-        raise ArgumentError(
-            f"change_rule(): no bridge of topology {live.name!r} has {numbered[0]}: add it by rules(...)"
-        )
+    ovs, key = live.deployment.built.ovs, line.partition(",")[0]
+    kind = "group" if key.startswith("group_id=") else "meter"
+    flows = [(one.bridge, own) for one in live.topology.rules for own in one.flows]
+    found = {bridge: own for bridge, own in flows if own.partition(",")[0] == key}
+    if not found or not key.startswith(("group_id=", "meter=")):
+        raise ArgumentError(f"events.change_rule(): no rules(...) of topology {live.name!r} have {key!r}")
 
     def change(*, back: bool) -> None:
         for bridge, before in found.items():
             ovs("ofctl", f"mod-{kind}", bridge, before if back else line)
 
-    return _event("change_rule", partial(change, back=False), partial(change, back=True), for_s, tried=True)
+    act, undo = partial(change, back=False), partial(change, back=True)
+    return _event(f"change of {key}", act, undo, for_s, tried=True)
 
 
 # Ports and links.
 
 
-@checked()
-def add_port(live: Live, bridge: Name | None = None, for_s: ForS = None) -> Event:
-    """A port is added to a bridge, and deleted: with DPDK a vhost-user port without its VM, else an internal port."""
-    bridge = _sending_bridge("add_port", live, bridge)
+@checked("events.add_port")
+def add_port(live: Live, for_s: ForS = None) -> Event:
+    """The bridge that frames enter gets a port: with DPDK a vhost-user port without its VM, else an internal one."""
+    bridge = _entered(live)
     ovs = live.deployment.built.on(bridge).ovs
     kind = ["type=internal"]
     if live.datapath_kind == "dpdk":
@@ -174,33 +157,58 @@ def add_port(live: Live, bridge: Name | None = None, for_s: ForS = None) -> Even
     undo()
     if error:
         raise UnavailableError(f"OVS makes no further port on bridge {bridge!r}: {error}")
-    return _event("add_port", act, undo, for_s)
+    return _event("port added", act, undo, for_s)
 
 
-@checked()
+@checked("events.link_down")
 def link_down(live: Live, port: Name, for_s: ForS = None) -> Event:
-    """A port loses its link, of a bond a member does; and has it again. UnavailableError where that cannot be done."""
-    built = live.deployment.built.on(_bridge_of("link_down", live, port))
-    act, undo = partial(built.set_link, port, up=False), partial(built.set_link, port, up=True)
-    event = _event("link_down", act, undo, for_s, tried=True)
-    built.wait_ready(LINK_DEADLINE_S)
-    return event
+    """A port loses its link, and has it again; of a bond all members do, or the one that is named.
+
+    Of a vhost-user port the far end hangs up, for ``for_s`` or until the trial has ended. UnavailableError where a link
+    cannot be taken down.
+    """
+    members = {member: bond.name for bond in live.topology.ports for member in bond.members}
+    built = live.deployment.built.on(_bridge_of("link_down", live, members.get(port, port)))
+    generator = live.deployment.generator
+    ends = [port] if port in members else [one for one, bond in members.items() if bond == port] or [port]
+    hangs_up = generator is not None and all(generator.sending().get(end) == OWN_RING for end in ends)
+
+    def set_link(*, up: bool) -> None:
+        for end in ends:
+            if generator is not None and hangs_up:
+                generator.set_link(end, up=up)
+            else:
+                built.set_link(end, up=up)
+
+    def await_links() -> None:
+        if generator is not None:
+            generator.wait_links_up(LINK_DEADLINE_S)
+        built.wait_ready(LINK_DEADLINE_S)
+
+    name = f"link of {port} down"
+    event = _event(name, partial(set_link, up=False), partial(set_link, up=True), for_s, tried=not hangs_up)
+    await_links()
+
+    def undo() -> None:
+        if event.undo is not None:
+            event.undo()
+        await_links()
+
+    return replace(event, undo=undo)
 
 
 # Polling threads.
 
 
-@checked()
-def change_pmd_cpus(live: Live, cpus: Sequence[Annotated[int, whole(0)]] | None = None, for_s: ForS = None) -> Event:
-    """The DUT polls on some of its CPUs only (``pmd-cpu-mask``); ``cpus``: None: on all but the last."""
-    has = _several_cpus(live, "to poll on fewer")
-    cpus = has[:-1] if cpus is None else cpus
-    if not cpus or not set(cpus) < set(has):
-        raise ArgumentError(f"change_pmd_cpus(): cpus is {list(cpus)}: write some of those that the DUT has, {has}")
-    return _setting(live, "change_pmd_cpus", "pmd-cpu-mask", hex(sum(1 << cpu for cpu in cpus)), for_s=for_s)
+@checked("events.change_pmd_cpus")
+def change_pmd_cpus(live: Live, for_s: ForS = None) -> Event:
+    """The DUT polls on all of its CPUs but the last (``pmd-cpu-mask``)."""
+    *cpus, last = _several_cpus(live, "to poll on fewer")
+    mask = hex(sum(1 << cpu for cpu in cpus))
+    return _setting(live, f"no polling on CPU {last}", "pmd-cpu-mask", mask, for_s=for_s)
 
 
-@checked()
+@checked("events.move_rxqs")
 def move_rxqs(live: Live, port: Name, for_s: ForS = None) -> Event:
     """The receive queues of a port move to another of the DUT's CPUs, which then polls no others (pmd-rxq-affinity)."""
     bridge = _bridge_of("move_rxqs", live, port)
@@ -213,23 +221,19 @@ def move_rxqs(live: Live, port: Name, for_s: ForS = None) -> Event:
     if not free:
         raise UnavailableError(f"the queues of port {port!r} are on all CPUs that the DUT polls on, and cannot move")
     affinity = ",".join(f"{queue}:{free[-1]}" for there in queues.values() for queue in there)
-    return _setting(live, "move_rxqs", "pmd-rxq-affinity", affinity, (bridge, interface), for_s)
+    return _setting(live, f"queues of {port} moved", "pmd-rxq-affinity", affinity, (bridge, interface), for_s)
 
 
-@checked()
-def rebalance_rxqs(live: Live) -> Event:
-    """Receive queues are assigned to polling threads anew, by the load they had (``dpif-netdev/pmd-rxq-rebalance``)."""
+@checked("events.rebalance_rxqs")
+def rebalance_rxqs(live: Live, *, auto: bool = False) -> Event:
+    """OVS assigns receive queues to polling threads by their load: once, or from now on (``pmd-auto-lb``)."""
+    if auto:
+        _several_cpus(live, "to balance queues")
+        return _setting(live, "auto-balance on", "pmd-auto-lb", "true")
     if not _pmd_threads(live):
         raise UnavailableError("the DUT has no polling threads: its main thread reads all ports")
     ovs = live.deployment.built.ovs
-    return Event("rebalance_rxqs", EVENT_AT_S, partial(ovs, "appctl", "dpif-netdev/pmd-rxq-rebalance"))
-
-
-@checked()
-def auto_balance(live: Live, for_s: ForS = None) -> Event:
-    """OVS balances receive queues by itself (``pmd-auto-lb``); it looks at the load for a minute first."""
-    _several_cpus(live, "to balance queues")
-    return _setting(live, "auto_balance", "pmd-auto-lb", "true", for_s=for_s)
+    return Event("queues rebalanced", EVENT_AT_S, partial(ovs, "appctl", "dpif-netdev/pmd-rxq-rebalance"))
 
 
 def _pmd_threads(live: LiveTopology) -> list[str]:
@@ -254,27 +258,22 @@ def _several_cpus(live: LiveTopology, purpose: str) -> list[int]:
 
 
 def _setting(
-    live: LiveTopology,
-    name: str,
-    key: str,
-    value: str,
-    interface: tuple[str, str] | None = None,
-    for_s: float | None = None,
+    live: LiveTopology, name: str, key: str, value: str, port: Sequence[str] = (), for_s: float | None = None
 ) -> Event:
-    """A key of ``other_config`` gets another value. ``interface``: with its bridge; None: a key of Open_vSwitch."""
-    built = live.deployment.built if interface is None else live.deployment.built.on(interface[0])
-    record = ("Open_vSwitch", ".") if interface is None else ("Interface", interface[1])
-    before = built.ovs("vsctl", "--if-exists", "get", *record, f"other_config:{key}").strip()
-    undo = partial(built.ovs, "vsctl", "remove", *record, "other_config", key)
+    """A key of ``other_config`` gets another value. ``port``: its bridge and interface; without, of Open_vSwitch."""
+    ovs = live.deployment.built.on(port[0]).ovs if port else live.deployment.built.ovs
+    record = ("Interface", port[1]) if port else ("Open_vSwitch", ".")
+    before = ovs("vsctl", "--if-exists", "get", *record, f"other_config:{key}").strip()
+    undo = partial(ovs, "vsctl", "remove", *record, "other_config", key)
     if before:  # in quotes, as vsctl reads it again
-        undo = partial(built.ovs, "vsctl", "set", *record, f"other_config:{key}={before}")
-    return _event(name, partial(built.ovs, "vsctl", "set", *record, f'other_config:{key}="{value}"'), undo, for_s)
+        undo = partial(ovs, "vsctl", "set", *record, f"other_config:{key}={before}")
+    return _event(name, partial(ovs, "vsctl", "set", *record, f'other_config:{key}="{value}"'), undo, for_s)
 
 
 # Tunnels.
 
 
-@checked()
+@checked("events.cut_tunnel")
 def cut_tunnel(
     live: Live, tunnel: Name, every_ms: Annotated[int, whole(10, 60_000)] = 100, for_s: ForS = None
 ) -> Event:
@@ -290,12 +289,12 @@ def cut_tunnel(
         raise UnavailableError(f"port {tunnel!r} of topology {live.name!r} is no tunnel between two nodes")
     ends = [(built.on(end.bridge), end.port) for end in overlay.ends]
     before = [end.ovs("vsctl", "get", "Interface", port, "bfd").strip() for end, port in ends]
-    timing = (f"bfd:min_tx={every_ms}", f"bfd:min_rx={every_ms}")
+    setting = ("bfd:enable=true", f"bfd:min_tx={every_ms}", f"bfd:min_rx={every_ms}")
     underlay = overlay.underlay.bridge_a
 
     def watch() -> None:
         for end, port in ends:
-            end.ovs("vsctl", "set", "Interface", port, "bfd:enable=true", *timing)
+            end.ovs("vsctl", "set", "Interface", port, *setting)
         _await_bfd(ends, up=True)
 
     def act() -> None:
@@ -306,11 +305,11 @@ def cut_tunnel(
     def undo() -> None:
         built.ovs("ofctl", "del-flows", underlay, "--strict", _DROP_ALL.partition(",")[0])
         _await_bfd(ends, up=True)
-        for (end, port), setting in zip(ends, before, strict=True):
-            end.ovs("vsctl", "set", "Interface", port, f"bfd={setting}")
+        for (end, port), earlier in zip(ends, before, strict=True):
+            end.ovs("vsctl", "set", "Interface", port, f"bfd={earlier}")
 
     watch()
-    return _event("cut_tunnel", act, undo, for_s)
+    return _event(f"tunnel {tunnel} cut", act, undo, for_s)
 
 
 def _await_bfd(ends: Sequence[tuple[BuiltTopology, str]], *, up: bool) -> None:

@@ -152,7 +152,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
             mtu=port.mtu,
             eth_peer=port.eth_peer,
             unread=port.unread,
-            members=port.members,
+            members=port.members if " " in device else (),
             learns=port.bond_mode == "active-backup",
             lacp=port.lacp != "off",
             addresses=tuple(macs)[:MOST_ADDRESSES] if port.role is PortRole.MONITOR else (),

@@ -87,6 +87,7 @@ struct port {
 	struct port *host; /* behind this endpoint, or NULL */
 	struct port *leader; /* the first member of its bond, whose tracks all members share; NULL: it is in none */
 	struct port *sender; /* of a leader: the member by which its bond sends */
+	struct port *next; /* member of the same bond, in a ring */
 	struct rte_mempool *rx_pool;
 	struct rte_mempool *tx_pool;
 	/* of the running trial, or the last one */

@@ -179,7 +179,7 @@ def test_the_link_of_a_veth_pair(ovs: OvsDatapath, built: BuiltOvsTopology) -> N
 
 
 def test_a_datapath_without_polling_threads(ovs: OvsDatapath, built: BuiltOvsTopology) -> None:
-    for make in (events.change_pmd_cpus, events.rebalance_rxqs, events.auto_balance):
+    for make in (events.change_pmd_cpus, events.rebalance_rxqs):
         with pytest.raises(UnavailableError, match=r"polls on no CPU|no polling threads"):
             make(live_on(ovs, built))
 
@@ -220,7 +220,7 @@ def test_polling_threads_of_two_cpus(journal: Journal) -> None:
         assert until(lambda: cores()["p0"] != at["p0"], 5)
         assert moved.undo is not None
         moved.undo()
-        balanced = events.auto_balance(live)
+        balanced = events.rebalance_rxqs(live, auto=True)
         balanced.act()
         assert "pmd-auto-lb=true" in built.configuration()
         assert balanced.undo is not None
@@ -269,7 +269,7 @@ def test_a_tunnel_that_is_cut_is_seen_by_bfd(journal: Journal) -> None:
         nodes.close()
 
 
-BONDED = compose("bonded", endpoint("p0", "br0", mac=MACS[0]), bond("bond0", "br0", ("m0", "m1"), mac=MACS[1]), "br0")
+BONDED = compose("bonded", endpoint("p0", "br0", mac=MACS[0]), bond("bond0", "br0", ("m0", "m1")), "br0")
 
 
 def test_a_bond_goes_on_by_the_other_member(ovs: OvsDatapath, built: BuiltOvsTopology) -> None:
@@ -284,7 +284,7 @@ def test_a_bond_goes_on_by_the_other_member(ovs: OvsDatapath, built: BuiltOvsTop
         def arrives() -> list[str]:
             """The members at which a frame from p0 arrives."""
             with frames_on(ends[0]) as sender, frames_on(ends[1]) as one, frames_on(ends[2]) as other:
-                sent = frame(MACS[1], MACS[0], b"to the bond")
+                sent = frame(BONDED.port("bond0").mac, MACS[0], b"to the bond")
                 sender.send(sent)
                 return [name for name, end in (("m0", one), ("m1", other)) if came(end, sent)]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf import events
+from pytest_nfvperf.measure.outage import watch_event
 from pytest_nfvperf.measure.rig import trial_spec
 from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult
 from pytest_nfvperf.model.topology.compose import compose
@@ -31,11 +33,14 @@ def sent(bench: Soaking, traffic: Traffic, seconds: float = 0.3) -> TrialResult:
     return result
 
 
+def sent_to(bench: Soaking, member: str) -> int:
+    """Frames that OVS has sent to a member."""
+    dump = bench.live.deployment.built.ovs("ofctl", "dump-ports", "br0", member)
+    return int(dump.split("tx pkts=")[1].split(",")[0])
+
+
 def by_member(bench: Soaking) -> dict[str, int]:
-    """Frames that OVS has sent to each member."""
-    ports = bench.live.deployment.built.ovs("ofctl", "dump-ports", "br0", "m0").split("tx pkts=")
-    other = bench.live.deployment.built.ovs("ofctl", "dump-ports", "br0", "m1").split("tx pkts=")
-    return {"m0": int(ports[1].split(",")[0]), "m1": int(other[1].split(",")[0])}
+    return {member: sent_to(bench, member) for member in ("m0", "m1")}
 
 
 @pytest.mark.parametrize(
@@ -61,3 +66,33 @@ def test_every_frame_of_both_directions_arrives(
         assert min(each.offered for each in result.counts) > 7_000
         after = by_member(bench)
         assert sum(after[name] - before[name] > 1_000 for name in after) == used
+
+
+@pytest.mark.parametrize(
+    ("mode", "lacp"), [("active-backup", "off"), ("balance-slb", "off"), ("balance-tcp", "active")]
+)
+def test_a_member_that_hangs_up_and_comes_back(tmp_path_factory: pytest.TempPathFactory, mode: str, lacp: str) -> None:
+    with soaking_on(bonded(mode, lacp), tmp_path_factory.mktemp("bond")) as bench:
+        traffic = Traffic(flows=256)
+        sent(bench, traffic)
+        before = by_member(bench)
+        sent(bench, traffic)
+        after = by_member(bench)
+        used = max(after, key=lambda name: after[name] - before[name])
+        other = {"m0": "m1", "m1": "m0"}[used]
+        event = events.link_down(bench.live, used)
+        for _ in range(2):
+            bench.live.learn(traffic)
+            spec = trial_spec(
+                bench.live, traffic, 20_000, 20, "bond", latency=False, residual_s=0.1, window_s=0.01, gap_s=0.002
+            )
+            before = by_member(bench)
+            _, outage = watch_event(bench.live, spec, event, 3.0)
+            moved = sent_to(bench, other) - before[other]
+            assert event.undo is not None
+            event.undo()
+            print(outage.blocked, outage.lost, outage.log)
+            print(bench.live.deployment.built.ovs("appctl", "bond/show", "bond0"))
+            assert moved > 2_000  # frames go on by the other member
+            used, other = (other, used) if mode == "active-backup" else (used, other)
+            event = events.link_down(bench.live, used)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from pytest_nfvperf import events
 from pytest_nfvperf.measure.rig import Deployment, LiveTopology, Service
 from pytest_nfvperf.model.errors import ArgumentError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
+from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.trial import Direction
@@ -68,7 +72,7 @@ def pmds(shown: str) -> dict[str, str]:
     [
         (events.change_pmd_cpus, pmds(ONE_PMD), "polls on CPU 2 alone"),
         (events.change_pmd_cpus, {}, "polls on no CPU"),
-        (events.auto_balance, pmds(ONE_PMD), "polls on CPU 2 alone"),
+        (partial(events.rebalance_rxqs, auto=True), pmds(ONE_PMD), "polls on CPU 2 alone"),
         (lambda live: events.move_rxqs(live, "p0"), pmds(ONE_PMD), "polls on CPU 2 alone"),
         (
             lambda live: events.move_rxqs(live, "p0"),
@@ -88,7 +92,7 @@ def test_what_this_dut_cannot_do_is_refused_before_anything_is_measured(
         make(live_on(answers)[0])
 
 
-@pytest.mark.parametrize("make", [events.change_pmd_cpus, events.rebalance_rxqs, events.auto_balance])
+@pytest.mark.parametrize("make", [events.change_pmd_cpus, events.rebalance_rxqs])
 def test_the_kernel_has_no_polling_threads(make: Callable[[Any], Any]) -> None:
     with pytest.raises(UnavailableError, match="the kernel forwards"):
         make(live_on(pmds(TWO_PMDS), kind="system")[0])
@@ -97,27 +101,25 @@ def test_the_kernel_has_no_polling_threads(make: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda live: events.replace_flows(live, "br9"), r"replace_flows\(\): .* no bridge 'br9': write one of br0"),
-        (lambda live: events.add_flows(live, 0), r"add_flows\(\): flows is 0"),
-        (lambda live: events.add_flows(live, bundle="yes"), r"bundle is 'yes': write True or False"),
-        (lambda live: events.add_flows(live, for_s=-1), r"for_s is -1"),
-        (lambda live: events.change_pmd_cpus(live, [2, 3]), r"some of those that the DUT has, \[2, 5\]"),
-        (lambda live: events.change_pmd_cpus(live, []), r"some of those that the DUT has, \[2, 5\]"),
-        (lambda live: events.move_rxqs(live, "p9"), r"move_rxqs\(\): .* no port 'p9': write one of p0, p1"),
-        (lambda live: events.link_down(live, "p9"), r"link_down\(\): .* no port 'p9'"),
-        (lambda live: events.cut_tunnel(live, "p9"), r"cut_tunnel\(\): .* no port 'p9'"),
-        (lambda live: events.change_rule(live, "type=all"), "does not begin with group_id=NUMBER"),
-        (lambda live: events.change_rule(live, "group_id=8,type=all"), "has group_id=8: add it by rules"),
-        (lambda live: events.change_rule(live, "meter=30,kbps"), "has meter=30: add it by rules"),
+        (lambda live: events.add_flows(live, 0), "add_flows(): flows is 0"),
+        (lambda live: events.add_flows(live, bundle="yes"), "bundle is 'yes': write True or False"),
+        (lambda live: events.add_flows(live, for_s=-1), "for_s is -1"),
+        (
+            lambda live: events.move_rxqs(live, "p9"),
+            "events.move_rxqs(): topology 'phy2phy' has no port 'p9': write one of p0, p1",
+        ),
+        (lambda live: events.link_down(live, "p9"), "events.link_down(): topology 'phy2phy' has no port 'p9'"),
+        (lambda live: events.cut_tunnel(live, "p9"), "events.cut_tunnel(): topology 'phy2phy' has no port 'p9'"),
+        (lambda live: events.change_rule(live, "type=all"), "no rules(...) of topology 'phy2phy' have 'type=all'"),
+        (lambda live: events.change_rule(live, "group_id=8,type=all"), "have 'group_id=8'"),
+        (lambda live: events.change_rule(live, "meter=30,kbps"), "have 'meter=30'"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(make: Callable[[Any], Any], says: str) -> None:
-    answers = pmds(TWO_PMDS) | {
-        "ofctl dump-groups": "OFPST_GROUP_DESC reply (OF1.4):\n group_id=80,type=all,bucket=actions=output:p1",
-        "ofctl dump-meters": "OFPST_METER_CONFIG reply (OF1.4):\nmeter=3 kbps bands=\ntype=drop rate=100",
-    }
-    with pytest.raises(ArgumentError, match=says):
-        make(live_on(answers)[0])
+    lines = "group_id=80,type=all,bucket=output:p1\nmeter=3,kbps,bands=type=drop,rate=100"
+    topology = dataclasses.replace(phy2phy(), rules=(rules("br0", flows=lines),))
+    with pytest.raises(ArgumentError, match=re.escape(says)):
+        make(live_on(pmds(TWO_PMDS), topology)[0])
 
 
 def test_flows_of_a_service_are_left_alone() -> None:
@@ -133,10 +135,20 @@ def test_flows_of_a_service_are_left_alone() -> None:
             make(live)
 
 
-def test_an_event_is_called_as_its_function() -> None:
+def test_an_event_is_called_after_what_it_does() -> None:
     live, _ = live_on(pmds(TWO_PMDS))
-    for make in (events.replace_flows, events.add_flows, events.add_port, events.change_pmd_cpus, events.auto_balance):
-        assert make(live).name == make.__name__
+    made = (
+        events.replace_flows(live, bundle=True),
+        events.add_flows(live, 1000, for_s=0.5),
+        events.change_pmd_cpus(live),
+        events.move_rxqs(live, "p0"),
+    )
+    assert [event.name for event in made] == [
+        "replacement of 0 flows at once",
+        "1,000 flows added for 500 ms",
+        "no polling on CPU 5",
+        "queues of p0 moved",
+    ]
 
 
 def test_a_change_for_some_time_is_undone_within_the_trial() -> None:
@@ -150,7 +162,7 @@ def test_a_change_for_some_time_is_undone_within_the_trial() -> None:
 
 def test_a_setting_that_was_not_there_is_removed_again() -> None:
     live, built = live_on(pmds(TWO_PMDS))
-    event = events.auto_balance(live)
+    event = events.rebalance_rxqs(live, auto=True)
     assert event.undo is not None
     event.undo()
     assert len(built.asked) == 2  # there is nothing to undo

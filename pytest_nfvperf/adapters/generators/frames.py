@@ -322,29 +322,19 @@ def streams(
 
 
 def lacp_streams(ports: Mapping[str, GeneratorPort], seconds: int) -> list[dict[str, Any]]:
-    """A LACPDU a second to each member of a bond with LACP (IEEE 802.1AX, 6.4.2.3); the DUT takes it from the ring.
-
-    All come from one system with one key, in sync, with the long timeout: one holds for 90 s.
-    """
+    """A LACPDU a second to each member of a bond with LACP (IEEE 802.1AX, 6.4.2.3); the DUT takes it from the ring."""
     members = [port for port in ports.values() if port.lacp and not port.members]
+    sent = {"fps": 1, "frames": seconds, "queue_depth": 1, "signatures": [LACPDU_BYTES - SIGNATURE_BYTES]}
     return [
-        {
-            "tx": port.name,
-            "rx": port.name,
-            "fps": 1,
-            "frames": seconds,
-            "queue_depth": port.queue_depth,
-            "templates": [_lacpdu(port.mac, number).hex()],
-            "signatures": [LACPDU_BYTES - SIGNATURE_BYTES],
-        }
+        {"tx": port.name, "rx": port.name, "templates": [_lacpdu(port.mac, number).hex()], **sent}
         for number, port in enumerate(members, 1)
     ]
 
 
 def _lacpdu(mac: str, number: int) -> bytes:
+    """Of one system with one key, whose port of this number is in sync; with the long timeout: it holds for 90 s."""
     sender = bytes.fromhex(mac.replace(":", ""))
-    # Priority, system, key, the port's priority and number; active, aggregatable, in sync, collecting, distributing.
-    actor = struct.pack("!H6sHHHB3x", 0xFFFF, sender, 1, 0xFFFF, number, 0x3D)
+    actor = struct.pack("!H6sHHHB3x", 0xFFFF, sender, 1, 0xFFFF, number, 0x3D)  # priorities, and in sync: 0x3d
     head = bytes.fromhex("0180c2000002") + sender + b"\x88\x09\x01\x01"
     return (head + b"\x01\x14" + actor + b"\x02\x14" + bytes(18) + b"\x03\x10").ljust(LACPDU_BYTES, b"\0")
 

@@ -73,9 +73,6 @@ _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 _KERNEL_TYPES = ("system", "tap", "afxdp")
 """Types of OVS's interfaces for which the kernel has an interface of the same name."""
 
-_LINKED_TYPES = ("system", "afxdp")
-"""Those of them that stay in OVS's namespace, each an end of a veth pair."""
-
 _LOGGED_WITHIN_S = 1.0
 """vswitchd writes its log asynchronously (lib/async-append-aio.c)."""
 
@@ -530,12 +527,6 @@ class BuiltOvsTopology(BuiltNode):
             if wired.has_link and not any(each.interface in up for each in wired.interfaces)
         ]
 
-    def _links_of(self, port: str) -> Sequence[OvsPort]:
-        """The interfaces of a port, or the member of a bond that is called so."""
-        if port in self._wired:
-            return self._wired[port].interfaces
-        return [one for wired in self._wired.values() for one in wired.members if one.interface == port]
-
     def set_link(self, port: str, *, up: bool) -> None:
         """Take the link of a port down, of a bond those of its members or of one, or up again.
 
@@ -544,8 +535,9 @@ class BuiltOvsTopology(BuiltNode):
         Raises:
             UnavailableError: the port is no NIC and no veth pair, its driver cannot, or OVS is the system's.
         """
-        for each in self._links_of(port):
-            kernel = each.kernel or (each.interface if each.type in _LINKED_TYPES else None)
+        members = {one.interface: (one,) for wired in self._wired.values() for one in wired.members}
+        for each in members.get(port) or self._wired[port].interfaces:
+            kernel = each.kernel or (each.interface if each.type in _KERNEL_TYPES and each.type != "tap" else None)
             if not self.instance.owned or (kernel is None and each.type != "dpdk"):
                 raise UnavailableError(
                     f"the link of port {port!r} cannot be taken down: it is no NIC and no veth pair of a private OVS"

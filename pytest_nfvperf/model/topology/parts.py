@@ -122,7 +122,6 @@ def bond(
     mode: BondMode = "active-backup",
     *,
     lacp: Lacp = "off",
-    mac: OpenMac = MAC_TO_FILL,
     mtu: Mtu = DEFAULT_MTU,
     vlan: PortVlan = None,
 ) -> Port:
@@ -137,15 +136,14 @@ def bond(
         members: names of its ports, two or more.
         mode: "active-backup", "balance-slb" (by source MAC) or "balance-tcp" (by flow; with LACP only).
         lacp: "off", "active" or "passive". The generator is each member's partner.
-        mac: as of ``endpoint``.
-        mtu: as well.
-        vlan: as well.
+        mtu: bytes without Ethernet header and FCS.
+        vlan: the number of an access port's VLAN, or a ``Vlan``.
     """
     if mode == "balance-tcp" and lacp == "off":
         raise ArgumentError(
             f"bond({name!r}): OVS drops all frames of a balance-tcp bond without LACP: give lacp='active'"
         )
-    made = endpoint(name, bridge, mac=mac, mtu=mtu, vlan=vlan)
+    made = endpoint(name, bridge, mtu=mtu, vlan=vlan)
     return replace(made, members=tuple(members), bond_mode=mode, lacp=lacp)
 
 

@@ -105,11 +105,9 @@ def trial_result(
     receivers = {direction.rx for direction in spec.directions}
     ports = {}
     for name, port in attached.items():
-        reports = name in receivers and not port.members
-        reported = answer["ports"][name] if reports else {"foreign": {}} | answer["ports"].get(name, {})
-        foreign = Counter(reported["foreign"])
-        for member in port.members:
-            foreign.update(answer["ports"][member]["foreign"])
+        ends = [answer["ports"][one] for one in port.members or (name,) if name in receivers or one in answer["ports"]]
+        known = (end["foreign"] if name in receivers else end.get("foreign", {}) for end in ends)
+        foreign = sum(map(Counter, known), Counter[str]())
         ports[name] = RingPort(foreign, back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
     arriving, streams = _by_receiver(spec, sent, answer["streams"][: len(sent)])
