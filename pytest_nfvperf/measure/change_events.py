@@ -282,8 +282,7 @@ def cut_tunnel(
     ``tunnel``: one of its two ports. ``every_ms``: from one of BFD's messages to the next; three missing ones are down.
     """
     _bridge_of("cut_tunnel", live, tunnel)
-    topology, built = live.topology, live.deployment.built
-    pairs = overlays(topology.nodes, topology.tunnels, topology.underlays)
+    built, pairs = live.deployment.built, overlays(live.topology.nodes, live.topology.tunnels, live.topology.underlays)
     overlay = next((one for one in pairs if tunnel in {one.port_a, one.port_b}), None)
     if overlay is None:
         raise UnavailableError(f"port {tunnel!r} of topology {live.name!r} is no tunnel between two nodes")

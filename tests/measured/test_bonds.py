@@ -91,8 +91,8 @@ def test_a_member_that_hangs_up_and_comes_back(tmp_path_factory: pytest.TempPath
             moved = sent_to(bench, other) - before[other]
             assert event.undo is not None
             event.undo()
-            print(outage.blocked, outage.lost, outage.log)
-            print(bench.live.deployment.built.ovs("appctl", "bond/show", "bond0"))
             assert moved > 2_000  # frames go on by the other member
+            assert outage.ended
+            assert outage.event == f"link of {used} down"
             used, other = (other, used) if mode == "active-backup" else (used, other)
             event = events.link_down(bench.live, used)

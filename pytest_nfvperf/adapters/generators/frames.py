@@ -41,9 +41,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 SIGNATURE_BYTES = TEST_PAYLOAD_BYTES
-LACPDU_BYTES = 124
-"""Without FCS. Its last 50 bytes are reserved: the signature lies there."""
-
+LACPDU_BYTES = 124  # without FCS; its last 50 bytes are reserved, and have the signature
 UDP_SOURCE_PORT = 0xC020
 """RFC 2544 appendix C.2.2.1; flows beyond the address range count up from here."""
 UDP_DESTINATION_PORT = 7
