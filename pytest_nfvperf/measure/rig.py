@@ -685,8 +685,7 @@ def _openflow_of(live: LiveTopology) -> set[str]:
     """Flows, groups and meters of its bridges, but those that end by themselves, or are a service's."""
     if any(service.owns_flows for service in live.deployment.services):
         return set()
-    ovs = live.deployment.built.ovs
-    dumps = ("dump-flows", "dump-groups", "dump-meters")
+    ovs, dumps = live.deployment.built.ovs, ("dump-flows", "dump-groups", "dump-meters")
     asked = ((dump, bridge, "--names", "--no-stats") for bridge in live.topology.bridges for dump in dumps)
     try:
         lines = [f"{words[1]}: {line.strip()}" for words in asked for line in ovs("ofctl", *words).splitlines()]
