@@ -1,6 +1,7 @@
 # Bridges and what is joined to them
 from .model.topology.parts import bridge as bridge
 from .model.topology.parts import endpoint as endpoint
+from .model.topology.parts import bond as bond
 from .model.topology.parts import monitor as monitor
 from .model.topology.parts import mirror as mirror
 from .model.topology.parts import vnf as vnf

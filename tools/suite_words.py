@@ -43,6 +43,7 @@ MORE_TRAFFIC: dict[str, tuple[str, Callable[..., Any]]] = {
 PARTS = {
     "bridge": 'bridge("br0")',
     "endpoint": 'endpoint("p0", "br0", vlan=100)',
+    "bond": 'bond("bond0", "br0", ("m0", "m1"), "balance-tcp", lacp="active")',
     "monitor": 'monitor("m0", "br0")',
     "mirror": 'mirror("copy", "br0", "m0", select_src=("p0",))',
     "vnf": 'vnf("v1", "br0", kind="testpmd")',

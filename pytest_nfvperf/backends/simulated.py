@@ -58,7 +58,7 @@ class SimulatedTopology(BuiltTopology):
     def not_offloaded(self) -> str | None:
         return None
 
-    def ovs(self, program: str, *arguments: str) -> str:  # noqa: ARG002 - there is none
+    def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:  # noqa: ARG002 - there is none
         return ""
 
     def wait_ready(self, deadline_s: float) -> None: ...

@@ -152,6 +152,9 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
             mtu=port.mtu,
             eth_peer=port.eth_peer,
             unread=port.unread,
+            members=port.members if " " in device else (),
+            learns=port.bond_mode == "active-backup",
+            lacp=port.lacp != "off",
             addresses=tuple(macs)[:MOST_ADDRESSES] if port.role is PortRole.MONITOR else (),
         )
         for port in topology.ports
@@ -682,8 +685,7 @@ def _openflow_of(live: LiveTopology) -> set[str]:
     """Flows, groups and meters of its bridges, but those that end by themselves, or are a service's."""
     if any(service.owns_flows for service in live.deployment.services):
         return set()
-    ovs = live.deployment.built.ovs
-    dumps = ("dump-flows", "dump-groups", "dump-meters")
+    ovs, dumps = live.deployment.built.ovs, ("dump-flows", "dump-groups", "dump-meters")
     asked = ((dump, bridge, "--names", "--no-stats") for bridge in live.topology.bridges for dump in dumps)
     try:
         lines = [f"{words[1]}: {line.strip()}" for words in asked for line in ovs("ofctl", *words).splitlines()]

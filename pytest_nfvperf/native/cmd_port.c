@@ -22,9 +22,9 @@ static int choose(const char *const *names, size_t count, const char *name)
 }
 
 struct attach_request {
-	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer;
+	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer, *bond;
 	json_t *addresses;
-	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms, unread, own_ring;
+	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms, unread, own_ring, learns;
 };
 
 static bool in_range(json_t *answer, const char *what, int value, int low, int high)
@@ -96,6 +96,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 	config->role = (enum port_role)role;
 	config->unread = want->unread;
 	config->own_ring = want->own_ring;
+	config->learns = want->learns;
 	config->mode = (enum vnf_mode)mode;
 	config->queues = (uint16_t)want->queues;
 	config->tx_descriptors = (uint16_t)want->tx_descriptors;
@@ -107,6 +108,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 	return parse_addresses(want, config, answer) && copy_text(answer, "name", want->name, config->name, sizeof(config->name)) &&
 	       copy_text(answer, "device", want->device, config->device, sizeof(config->device)) &&
 	       copy_text(answer, "peer", want->peer, config->peer, sizeof(config->peer)) &&
+	       copy_text(answer, "bond", want->bond, config->bond, sizeof(config->bond)) &&
 	       parse_mac(answer, "mac", want->mac, &config->mac) &&
 	       (want->eth_peer[0] == '\0' || parse_mac(answer, "eth_peer", want->eth_peer, &config->eth_peer));
 }
@@ -131,7 +133,7 @@ static void report_device(const struct port *port, json_t *answer)
 
 bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 {
-	struct attach_request want = {.role = "endpoint", .peer = "", .mode = "io", .eth_peer = "", .queues = 1,
+	struct attach_request want = {.role = "endpoint", .peer = "", .mode = "io", .eth_peer = "", .bond = "", .queues = 1,
 				      .tx_descriptors = 512, .rx_descriptors = 1024, .mtu = 1500, .timeout_ms = 5000, .own_ring = 1};
 	struct port_config config;
 	const struct port *port;
@@ -140,12 +142,12 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	const char *wrong;
 
 	if (json_unpack_ex(request, &error, JSON_STRICT,
-			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i, s?b, s?b}", "name", &want.name,
+			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i, s?b, s?b, s?s, s?b}", "name", &want.name,
 			   "device", &want.device, "mac", &want.mac, "role", &want.role, "peer", &want.peer, "vnf_mode",
 			   &want.mode, "eth_peer", &want.eth_peer, "addresses", &want.addresses, "queues", &want.queues, "tx_descriptors",
 			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "vlan", &want.vlan,
 			   "drop_every", &want.drop_every, "timeout_ms", &want.timeout_ms, "unread", &want.unread,
-			   "own_ring", &want.own_ring) != 0)
+			   "own_ring", &want.own_ring, "bond", &want.bond, "learns", &want.learns) != 0)
 		return answer_error(answer, "bad_request", "attach: %s", error.text);
 	if (!parse_config(&want, &config, answer))
 		return false;

@@ -39,7 +39,9 @@ static const char *check_peers(const struct ports *ports)
 
 static struct worker *owner_of(struct engine *engine, const struct port *port)
 {
-	return &engine->workers[(unsigned int)(port - engine->ports.port) % engine->worker_count];
+	const struct port *first = port->leader != NULL ? port->leader : port; /* members share what is counted */
+
+	return &engine->workers[(unsigned int)(first - engine->ports.port) % engine->worker_count];
 }
 
 /* Who polls what. NULL, or why it cannot be. */

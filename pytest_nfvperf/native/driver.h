@@ -21,6 +21,8 @@ struct port_config {
 	char name[MAX_NAME];
 	char device[MAX_DEVARGS];
 	char peer[MAX_NAME];
+	char bond[MAX_NAME]; /* that it is a member of; "": of none */
+	bool learns; /* the bond sends by the member at which frames last came; else by one whose switch is there */
 	enum port_role role;
 	enum vnf_mode mode;
 	struct rte_ether_addr mac;

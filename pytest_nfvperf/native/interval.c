@@ -39,7 +39,8 @@ void interval_tell(struct worker *worker, unsigned int number)
 		tell_departures(worker->streams[at]);
 	for (unsigned int at = 0; at < worker->receiver_count; at++)
 		for (int id = 0; id < MAX_STREAMS; id++)
-			if (worker->receivers[at]->tracks[id] != NULL)
+			if (worker->receivers[at]->tracks[id] != NULL &&
+			    (worker->receivers[at]->leader == NULL || worker->receivers[at]->leader == worker->receivers[at]))
 				tell_arrivals(worker->receivers[at]->tracks[id]);
 	worker->presence.at = worker->clock.last;
 	worker->presence.absences = worker->clock.absences;

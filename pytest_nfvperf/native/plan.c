@@ -264,6 +264,8 @@ static struct port *endpoint(struct engine *engine, const char *name, json_t *an
 	struct port *port = port_find(&engine->ports, name);
 
 	if (port == NULL)
+		port = port_leader(&engine->ports, name);
+	if (port == NULL)
 		answer_error(answer, "unknown_port", "no port \"%s\" is attached", name);
 	else if (port->config.role != ROLE_ENDPOINT)
 		answer_error(answer, "bad_request", "port \"%s\" is not an endpoint", name);
@@ -307,6 +309,8 @@ static bool plan_receivers(struct engine *engine, struct stream *stream, json_t 
 		port = endpoint(engine, name, answer);
 		if (port == NULL)
 			return false;
+		if (port->leader != NULL)
+			port = port->leader; /* any member receives for its bond */
 		if (receives(stream, port))
 			return answer_error(answer, "bad_request", "rx names port \"%s\" twice", name);
 		stream->receiver[stream->receivers++] = port;
@@ -358,6 +362,8 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 		return false;
 	if (want.queue_depth < 0 || want.queue_depth > MAX_QUEUE_DEPTH)
 		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
+	if (strcmp(stream->tx->config.bond, want.tx) == 0)
+		stream->bond = stream->tx;
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
 	if (!plan_frames(&stream->frames, &want, answer) || !fit_port(stream, answer))
@@ -412,20 +418,30 @@ static bool plan_streams(struct engine *engine, const json_t *objects, uint64_t 
 	return true;
 }
 
-/* Streams on one port share its buffers: each writes as much of them as the one with the longest head. */
-static void plan_buffers(struct run *run)
+/* Members of a bond are one. */
+static bool same_port(const struct port *port, const struct port *other)
 {
+	return port == other || (port->leader != NULL && port->leader == other->leader);
+}
+
+/* Streams on one port share its buffers: each writes as much of them as the one with the longest head. */
+static void plan_buffers(struct engine *engine)
+{
+	struct run *run = &engine->run;
+
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		struct stream *stream = &run->streams[at];
 		uint16_t most = 0;
 
 		for (unsigned int other = 0; other < run->stream_count; other++)
-			if (run->streams[other].tx == stream->tx)
+			if (same_port(run->streams[other].tx, stream->tx))
 				most = RTE_MAX(most, frame_set_copied(&run->streams[other].frames));
 		frame_set_widen(&stream->frames, most);
 		if (stream->tx->host != NULL)
 			frame_set_widen(&stream->frames, UINT16_MAX); /* its frames are written into the same buffers */
-		port_prepare_buffers(stream->tx, most);
+		for (int each = 0; each < MAX_PORTS; each++)
+			if (engine->ports.port[each].used && same_port(&engine->ports.port[each], stream->tx))
+				port_prepare_buffers(&engine->ports.port[each], most);
 	}
 }
 
@@ -434,7 +450,9 @@ static void plan_buffers(struct run *run)
 static bool plan_track(struct engine *engine, struct port *port, struct stream *stream)
 {
 	const struct run *run = &engine->run;
-	struct track *track = track_new(stream, run->latency && stream->rx == port, run->interval_ns != 0);
+	bool shares = port->leader != NULL && port->leader != port;
+	struct track *track = shares ? port->leader->tracks[stream->id] :
+				       track_new(stream, run->latency && stream->rx == port, run->interval_ns != 0);
 
 	port->tracks[stream->id] = track;
 	if (track != NULL && run->gap != 0 && !track_keep_gaps(track, run->gap))
@@ -477,7 +495,7 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
 
-			if (!receives(stream, port) && port->config.role != ROLE_MONITOR)
+			if (!receives(stream, port->leader != NULL ? port->leader : port) && port->config.role != ROLE_MONITOR)
 				continue;
 			if (!plan_track(engine, port, stream) || !plan_addresses(port, stream))
 				return answer_error(answer, "no_memory", "no memory to track the streams");
@@ -619,7 +637,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->rejoins = rejoins;
 	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
 		return false;
-	plan_buffers(run);
+	plan_buffers(engine);
 	return plan_windows(run, &windows, answer);
 }
 
@@ -629,8 +647,11 @@ void plan_free(struct engine *engine)
 
 	for (int at = 0; at < MAX_PORTS; at++) {
 		for (int id = 0; id < MAX_STREAMS; id++) {
-			track_free(engine->ports.port[at].tracks[id]);
-			engine->ports.port[at].tracks[id] = NULL;
+			struct port *port = &engine->ports.port[at];
+
+			if (port->leader == NULL || port->leader == port)
+				track_free(port->tracks[id]);
+			port->tracks[id] = NULL;
 		}
 	}
 	for (unsigned int at = 0; at < run->stream_count; at++)

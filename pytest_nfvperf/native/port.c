@@ -148,6 +148,11 @@ static uint16_t switch_take(struct port *port, uint16_t queue, struct burst *bur
 	return burst->count;
 }
 
+static bool same_bond(const struct port *port, const struct port *other)
+{
+	return other->used && strcmp(port->config.bond, other->config.bond) == 0;
+}
+
 static void connect_peers(struct ports *ports)
 {
 	for (int at = 0; at < MAX_PORTS; at++) {
@@ -155,6 +160,11 @@ static void connect_peers(struct ports *ports)
 
 		port->peer = port->used && port->config.peer[0] ? port_find(ports, port->config.peer) : NULL;
 		port->host = NULL;
+		port->leader = port->used && port->config.bond[0] ? port_leader(ports, port->config.bond) : NULL;
+		port->sender = port->next = port;
+		for (int other = 1; port->leader != NULL && port->next == port && other < MAX_PORTS; other++)
+			if (same_bond(port, &ports->port[(at + other) % MAX_PORTS]))
+				port->next = &ports->port[(at + other) % MAX_PORTS];
 	}
 	for (int at = 0; at < MAX_PORTS; at++) {
 		struct port *port = &ports->port[at];
@@ -351,6 +361,14 @@ struct port *port_find(struct ports *ports, const char *name)
 {
 	for (int at = 0; at < MAX_PORTS; at++)
 		if (ports->port[at].used && strcmp(ports->port[at].config.name, name) == 0)
+			return &ports->port[at];
+	return NULL;
+}
+
+struct port *port_leader(struct ports *ports, const char *bond)
+{
+	for (int at = 0; at < MAX_PORTS; at++)
+		if (ports->port[at].used && strcmp(ports->port[at].config.bond, bond) == 0)
 			return &ports->port[at];
 	return NULL;
 }

@@ -85,6 +85,9 @@ struct port {
 	uint16_t staged;
 	struct port *peer;
 	struct port *host; /* behind this endpoint, or NULL */
+	struct port *leader; /* the first member of its bond, whose tracks all members share; NULL: it is in none */
+	struct port *sender; /* of a leader: the member by which its bond sends */
+	struct port *next; /* member of the same bond, in a ring */
 	struct rte_mempool *rx_pool;
 	struct rte_mempool *tx_pool;
 	/* of the running trial, or the last one */
@@ -115,6 +118,8 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 			size_t size);
 void port_detach(struct ports *ports, struct port *port);
 struct port *port_find(struct ports *ports, const char *name);
+/* The first member of this bond; NULL: there is none. */
+struct port *port_leader(struct ports *ports, const char *bond);
 bool port_link_up(struct port *port);
 /* Calls this for the device of each DPDK port. */
 void ports_each_nic(struct ports *ports, void (*at)(struct nic *nic));

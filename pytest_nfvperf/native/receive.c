@@ -352,8 +352,15 @@ static void publish(struct port *port)
 	}
 }
 
+static uint64_t foreign_frames(const struct foreign *foreign)
+{
+	return foreign->other_trial + foreign->misdirected + foreign->arp + foreign->ipv6 + foreign->lldp + foreign->stp +
+	       foreign->other;
+}
+
 uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock)
 {
+	uint64_t foreign = unlikely(port->leader != NULL) ? foreign_frames(&port->foreign) : 0;
 	uint32_t received = 0;
 
 	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
@@ -374,6 +381,9 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 	}
 	if (received == 0)
 		publish(port);
+	else if (unlikely(port->leader != NULL) && port->config.learns &&
+		 received > foreign_frames(&port->foreign) - foreign)
+		port->leader->sender = port;
 	return received;
 }
 

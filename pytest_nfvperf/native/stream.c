@@ -222,6 +222,17 @@ static void refuse_due(struct stream *stream, uint64_t backlog, bool away)
 	stream->waiting = false;
 }
 
+/* The member by which a bond sends: another one where its switch went. */
+static struct port *sender_of(struct port *leader)
+{
+	struct port *sender = leader->sender;
+
+	while (sender->left && sender->next != leader->sender)
+		sender = sender->next;
+	leader->sender = sender;
+	return sender;
+}
+
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 {
 	uint64_t now = clock_look(clock);
@@ -229,6 +240,8 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	bool away = clock->absences != stream->absences_seen;
 
 	stream->absences_seen = clock->absences;
+	if (unlikely(stream->bond != NULL))
+		stream->tx = sender_of(stream->bond);
 	if (unlikely(stream->tx->left)) {
 		refuse_due(stream, backlog, away);
 		return 0;

@@ -23,6 +23,7 @@ struct stream {
 	uint8_t id;
 	uint8_t trial;
 	struct port *tx;
+	struct port *bond; /* its leader: tx is any of its members; NULL: tx is one port */
 	struct port *rx; /* the first of those: its counts are the stream's */
 	struct port *receiver[MAX_PORTS]; /* each gets every frame */
 	unsigned int receivers;

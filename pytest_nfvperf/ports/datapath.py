@@ -132,7 +132,8 @@ class BuiltTopology(ABC):
     def attachments(self) -> Mapping[str, str | None]:
         """How the generator reaches the far end of each port, in the topology's order: DPDK devargs.
 
-        None for a port that needs no device of ours, because it is cabled to a tester.
+        None for a port that needs no device of ours, because it is cabled to a tester. Those of a bond's members have a
+        space between them.
         """
 
     @abstractmethod
@@ -184,8 +185,11 @@ class BuiltTopology(ABC):
         """Names of all ports at which frames of a MAC address arrived, by address; none for one that did not."""
         return {}
 
-    def ovs(self, program: str, *arguments: str) -> str:
-        """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses."""
+    def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
+        """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses.
+
+        ``lines``: of a file ``-`` that ``ofctl`` reads.
+        """
         raise UnavailableError("the datapath is no Open vSwitch")
 
     def slow_path(self) -> Mapping[str, int]:
@@ -194,6 +198,14 @@ class BuiltTopology(ABC):
         Empty for a datapath without megaflows.
         """
         return {}
+
+    def interfaces_of(self, port: str) -> Sequence[str]:
+        """OVS's interfaces of a port of the topology: of a bond several; none if the datapath is no Open vSwitch."""
+        return ()
+
+    def on(self, bridge: str) -> BuiltTopology:
+        """The part with this bridge: that of a node, or all of it."""
+        return self
 
 
 class Operation(NamedTuple):

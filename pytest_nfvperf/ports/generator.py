@@ -69,6 +69,9 @@ class GeneratorPort:
         addresses: for a MONITOR, destination MACs that it tells copies of one frame apart by: a frame that crosses a
             bridge several times, and is copied each time, goes to another one each time.
         unread: a MONITOR that stopped reading: nothing is taken from its ring.
+        members: of a bond; ``device`` has theirs, with a space between them.
+        learns: a bond sends by the member at which frames last arrived; else by one that has link.
+        lacp: LACP tells each member once a second that its partner is there.
     """
 
     name: str
@@ -86,6 +89,9 @@ class GeneratorPort:
     vlan: int | None = None
     addresses: tuple[str, ...] = ()
     unread: bool = False
+    members: tuple[str, ...] = ()
+    learns: bool = False
+    lacp: bool = False
 
 
 class Generator(ABC):

@@ -44,7 +44,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.machine import Progress
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables, vsctl
-from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root
+from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root, patched
 
 pytestmark = needs_root
 
@@ -389,12 +389,12 @@ def test_a_cables_link_is_taken_down_and_up_again() -> None:
             generator.detach(["p0", "p1"])
 
 
-def test_only_a_cabled_ports_link_is_taken_down() -> None:
+def test_the_link_of_a_port_inside_ovs_is_not_taken_down() -> None:
     with clean_run() as journal:
         ovs = OvsDatapath.start(lab_testbed([], []), journal, name="lab")
         try:
-            built = ovs.build(phy2phy())
-            with pytest.raises(UnavailableError, match="link of port 'p1' cannot be taken down: it is no NIC of a"):
-                built.set_link("p1", up=False)
+            built = ovs.build(patched())
+            with pytest.raises(UnavailableError, match="link of port 'patcha' cannot be taken down: it is no NIC and"):
+                built.set_link("patcha", up=False)
         finally:
             ovs.close()

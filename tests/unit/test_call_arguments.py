@@ -77,6 +77,18 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "pod_node": (parts.pod_node, {"pods": 1, "kind": "veth", "offloads": parts.Offloads(), "mtu": 1500, "ip": 4}),
     "pod_nodes": (parts.pod_nodes, {"overlay": "geneve", "kind": "veth", "mtu": 1500, "ip": 4}),
     "bridge": (parts.bridge, {"name": "br0"}),
+    "bond": (
+        parts.bond,
+        {
+            "name": "bond0",
+            "bridge": "br0",
+            "members": ("m0", "m1"),
+            "mode": "balance-slb",
+            "lacp": "off",
+            "mtu": 9000,
+            "vlan": 7,
+        },
+    ),
     "endpoint": (
         parts.endpoint,
         {

@@ -41,6 +41,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 SIGNATURE_BYTES = TEST_PAYLOAD_BYTES
+LACPDU_BYTES = 124  # without FCS; its last 50 bytes are reserved, and have the signature
 UDP_SOURCE_PORT = 0xC020
 """RFC 2544 appendix C.2.2.1; flows beyond the address range count up from here."""
 UDP_DESTINATION_PORT = 7
@@ -326,11 +327,30 @@ def _streams(
     return made
 
 
+def lacp_streams(ports: Mapping[str, GeneratorPort], seconds: int) -> list[dict[str, Any]]:
+    """A LACPDU a second to each member of a bond with LACP (IEEE 802.1AX, 6.4.2.3); the DUT takes it from the ring."""
+    members = [port for port in ports.values() if port.lacp and not port.members]
+    sent = {"fps": 1, "frames": seconds, "queue_depth": 1, "signatures": [LACPDU_BYTES - SIGNATURE_BYTES]}
+    return [
+        {"tx": port.name, "rx": port.name, "templates": [_lacpdu(port.mac, number).hex()], **sent}
+        for number, port in enumerate(members, 1)
+    ]
+
+
+def _lacpdu(mac: str, number: int) -> bytes:
+    """Of one system with one key, whose port of this number is in sync; with the long timeout: it holds for 90 s."""
+    sender = bytes.fromhex(mac.replace(":", ""))
+    actor = struct.pack("!H6sHHHB3x", 0xFFFF, sender, 1, 0xFFFF, number, 0x3D)  # priorities, and in sync: 0x3d
+    head = bytes.fromhex("0180c2000002") + sender + b"\x88\x09\x01\x01"
+    return (head + b"\x01\x14" + actor + b"\x02\x14" + bytes(18) + b"\x03\x10").ljust(LACPDU_BYTES, b"\0")
+
+
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:
     """The arguments of the engine's ``trial`` command. ConfigError for a load that makes no frame."""
     frames = frames_of(spec)
+    sent = _streams(spec.streams(frames), spec.directions, ports, swapped=spec.come_back == "swapped")
     request = {
-        "streams": _streams(spec.streams(frames), spec.directions, ports, swapped=spec.come_back == "swapped"),
+        "streams": sent + lacp_streams(ports, math.ceil(spec.duration_s)),
         "residual_ns": round(spec.residual_s * 1e9),
         "latency": spec.latency,
     }

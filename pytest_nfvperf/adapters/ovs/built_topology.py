@@ -92,6 +92,9 @@ class BuiltNode(BuiltTopology):
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
 
+    def interfaces_of(self, port: str) -> Sequence[str]:
+        return [interface for interface, name in self.interface_names().items() if name == port]
+
     @abstractmethod
     def offload_share(self) -> OffloadShare:
         """The flows of the datapath now; TestbedError when it does not answer."""
@@ -273,7 +276,7 @@ class BuiltOvsTopology(BuiltNode):
             self._check_interfaces()
             port_maker.finish(topology)
             self._replace_flows()
-            vhost = [wired for wired in self._wired.values() if wired.socket is not None]
+            vhost = [one for wired in self._wired.values() for one in wired.interfaces if one.socket is not None]
             sockets = {wired.interface: wired.socket for wired in vhost if wired.socket is not None}
             tables = {wired.socket_table or _UNIX_SOCKETS for wired in vhost}
             self._connector = VhostConnector(instance.database, sockets, tables=tables)
@@ -423,11 +426,12 @@ class BuiltOvsTopology(BuiltNode):
         for one in (*meter_rules(self.topology.limiters), *self.topology.rules):
             self._openflow.add_own(one, ofports)
 
-    def ovs(self, program: str, *arguments: str) -> str:
+    def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
         try:
             if program == "ofctl":
                 numbers = self.ofports()  # of the topology's names of ports
-                return self._openflow.command(*(with_numbers(one, numbers) for one in arguments))
+                words = (with_numbers(one, numbers) for one in arguments)
+                return self._openflow.command(*words, lines=lines, ports=numbers)
             if program == "appctl":
                 return self.instance.ctl.call(*arguments)
             return run([f"ovs-{program}", f"--db=unix:{self.instance.database}", *arguments])
@@ -532,17 +536,20 @@ class BuiltOvsTopology(BuiltNode):
         ]
 
     def set_link(self, port: str, *, up: bool) -> None:
-        """Take the link of a cabled port down, or up again.
+        """Take the link of a port down, of a bond those of its members or of one, or up again.
 
-        The first time it takes a second longer, to see whether the driver can.
+        The first time it takes a second longer for a NIC, to see whether the driver can.
 
         Raises:
-            UnavailableError: the port is none of the testbed's NICs, its driver cannot, or OVS is the system's.
+            UnavailableError: the port is no NIC and no veth pair, its driver cannot, or OVS is the system's.
         """
-        if not self.instance.owned or port not in self._port_maker.cabled:
-            raise UnavailableError(f"the link of port {port!r} cannot be taken down: it is no NIC of a private OVS")
-        for each in self._wired[port].interfaces:
-            kernel = each.kernel or (each.interface if each.type in _KERNEL_TYPES else None)
+        members = {one.interface: (one,) for wired in self._wired.values() for one in wired.members}
+        for each in members.get(port) or self._wired[port].interfaces:
+            kernel = each.kernel or (each.interface if each.type in _KERNEL_TYPES and each.type != "tap" else None)
+            if not self.instance.owned or (kernel is None and each.type != "dpdk"):
+                raise UnavailableError(
+                    f"the link of port {port!r} cannot be taken down: it is no NIC and no veth pair of a private OVS"
+                )
             if kernel is not None:
                 inside(self.instance.home.path, partial(set_admin_state, kernel, up=up))
                 continue

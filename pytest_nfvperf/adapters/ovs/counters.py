@@ -596,7 +596,7 @@ class KernelCollector(Collector):
         far = {
             interface_of(device): f"{port}.far"
             for port, device in built.attachments().items()
-            if device is not None and "iface=" in device and port in local.values()
+            if device is not None and "iface=" in device and " " not in device and port in local.values()
         }
         prefixes: defaultdict[Path, dict[str, str]] = defaultdict(dict, {self._home: dict(local)})
         prefixes[OWN_NAMESPACE].update(far)  # OVS may run in our own namespace

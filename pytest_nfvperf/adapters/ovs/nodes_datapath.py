@@ -91,6 +91,9 @@ class BuiltNodes(BuiltTopology):
     def node(self, name: str) -> BuiltNode:
         return self._built[name]
 
+    def on(self, bridge: str) -> BuiltNode:
+        return self._built[self._node_of[bridge]]
+
     def attachments(self) -> Mapping[str, str | None]:
         devices = {port: device for built in self._built.values() for port, device in built.attachments().items()}
         names = [*(port.name for port in self.topology.ports), *(behind.label for behind in self.topology.behind)]
@@ -100,10 +103,10 @@ class BuiltNodes(BuiltTopology):
         names = {spec.name: built for built in self._built.values() for spec in built.topology.namespaces}
         return names[namespace].netns(namespace)
 
-    def ovs(self, program: str, *arguments: str) -> str:
+    def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
         """On the node of the first bridge that the arguments name; without one on the first node."""
         nodes = (self._node_of[one] for one in arguments if one in self._node_of)
-        return self._built[next(nodes, next(iter(self._built)))].ovs(program, *arguments)
+        return self._built[next(nodes, next(iter(self._built)))].ovs(program, *arguments, lines=lines)
 
     def note_sources(self, macs: Sequence[str]) -> bool:
         noted = [built.note_sources(macs) for built in self._built.values()]

@@ -242,7 +242,7 @@ class PortMaker:
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
-        wired = [self._wire(port) for port in topology.ports]
+        wired = [self._bond(port) if port.members else self._wire(port) for port in topology.ports]
         self.cabling.make_namespaces(namespace_plans(topology, self._instance.name))
         wired += [self._wire_nic(nic) for nic in topology.nics]
         for link in topology.patches:
@@ -325,6 +325,22 @@ class PortMaker:
         if port.role is PortRole.MONITOR:  # a monitor reads the far end by AF_XDP, too
             wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
+
+    def _bond(self, port: Port) -> OvsPort:
+        """Each member is made as a port of its own; a lab's bond stays as the testbed file has it."""
+        end = self.cabled.get(port.name)
+        if end is not None and end.bond is None:
+            raise ConfigError(
+                f"port {port.name!r} is a bond, and its cable in this testbed leads to {end.name!r}, which is none: "
+                "make a bond of dut.ports, and write it in the cable's link",
+                key="dut.bonds",
+            )
+        if end is not None:
+            return self._wire(port)
+        own = [self._wire(replace(port, name=name, members=())) for name in port.members]
+        members, device = tuple(replace(one, port=port.name) for one in own), " ".join(str(one.device) for one in own)
+        bond, name = {"bond_mode": port.bond_mode, "lacp": port.lacp}, port.name
+        return OvsPort(name, port.bridge, name, "bond", vlan=port.vlan, device=device, members=members, bond=bond)
 
     def _behind(self, one: HostNic) -> str:
         peer = self.cabling.name_in_ours()

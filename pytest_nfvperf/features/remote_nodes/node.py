@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -90,7 +90,6 @@ class RemoteBuilt(BuiltNode):
     mac_of = _RemoteMethod("built")
     set_neighbour = _RemoteMethod("built")
     replace_flows = _RemoteMethod("built")
-    ovs = _RemoteMethod("built")
 
     def __init__(self, line: NodeLine, host: RemoteHost, topology: Topology, uplinks: Uplinks) -> None:
         self.topology = topology
@@ -111,6 +110,11 @@ class RemoteBuilt(BuiltNode):
 
     def offload_share(self) -> OffloadShare:
         return TypeAdapter(OffloadShare).validate_python(self._line.ask("of", "built", "offload_share"))
+
+    def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
+        if lines:
+            raise UnavailableError(f"{self._host} takes no file of lines for ovs-{program}")
+        return str(self._line.ask("of", "built", "ovs", program, *arguments))
 
     def wait_ready(self, deadline_s: float) -> None:
         self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)

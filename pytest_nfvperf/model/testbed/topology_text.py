@@ -170,6 +170,8 @@ def role_words(port: Port) -> str:
     if port.role is PortRole.FORWARDER:
         kind = "" if port.vnf_kind is VnfKind.TESTBED else f" ({port.vnf_kind})"
         said = [f"VNF {port.owner}{kind}", str(port.vnf_mode)]
+    if port.members:
+        said.append(f"bond of {', '.join(port.members)} ({port.bond_mode}{'' if port.lacp == 'off' else ', LACP'})")
     learnt = port.peer in {None, port.name}  # else a flow leads them, whatever their address
     return ", ".join([*said, f"sends to {port.eth_peer}"] if port.eth_peer and learnt else said)
 

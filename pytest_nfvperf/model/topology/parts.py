@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypedDict, Unpack
 
-from pytest_nfvperf.model.arguments import MAC, NAME, UNICAST_MAC, Allowed, Ip, Mtu, Name, checked
+from pytest_nfvperf.model.arguments import MAC, NAME, UNICAST_MAC, Allowed, Ip, Mtu, Name, checked, several
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind, Underlay, VethLink, encapsulation_bytes
@@ -21,7 +21,9 @@ from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     GENERATOR,
     LONGEST_KERNEL_NAME,
+    BondMode,
     HostNic,
+    Lacp,
     Namespace,
     Nic,
     NicKind,
@@ -46,6 +48,7 @@ MAC_TO_FILL = ""
 BENCHMARK_NETWORK = "198.18.0.0/24"
 """Of the range that RFC 2544 (appendix C.2.2) and RFC 6890 keep for benchmarks."""
 
+_MEMBERS = several(NAME, 2)
 _ADDRESSES = Allowed(
     "addresses by their bridges, such as {'brA': '10.1.0.254/24'}",
     lambda value: isinstance(value, Mapping) and all(map(NAME.accepts, (*value, *value.values()))),
@@ -109,6 +112,39 @@ def endpoint(
         vlan=vlan_of(vlan),
         eth_peer=eth_peer,
     )
+
+
+@checked()
+def bond(
+    name: Name,
+    bridge: Name,
+    members: Annotated[tuple[str, ...], _MEMBERS],
+    mode: BondMode = "active-backup",
+    *,
+    lacp: Lacp = "off",
+    mtu: Mtu = DEFAULT_MTU,
+    vlan: PortVlan = None,
+) -> Port:
+    """An endpoint that is a bond of several ports, on a bridge that learns MAC addresses.
+
+    A direction names the bond. What it receives came by any member; it sends by one that has link, in mode
+    active-backup by the one at which frames last arrived, as a switch that learns.
+
+    Args:
+        name: of the bond.
+        bridge: of the bond.
+        members: names of its ports, two or more.
+        mode: "active-backup", "balance-slb" (by source MAC) or "balance-tcp" (by flow; with LACP only).
+        lacp: "off", "active" or "passive". The generator is each member's partner.
+        mtu: bytes without Ethernet header and FCS.
+        vlan: the number of an access port's VLAN, or a ``Vlan``.
+    """
+    if mode == "balance-tcp" and lacp == "off":
+        raise ArgumentError(
+            f"bond({name!r}): OVS drops all frames of a balance-tcp bond without LACP: give lacp='active'"
+        )
+    made = endpoint(name, bridge, mtu=mtu, vlan=vlan)
+    return replace(made, members=tuple(members), bond_mode=mode, lacp=lacp)
 
 
 @checked()

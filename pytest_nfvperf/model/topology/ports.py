@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from pytest_nfvperf.model.arguments import MAC, NAME, TEXT, Allowed, Mtu, Name, checked, several, whole
+from pytest_nfvperf.model.arguments import MAC, NAME, TEXT, Allowed, Mtu, Name, checked, several, whole, word
 from pytest_nfvperf.model.display import WordChoice
 
 LONGEST_KERNEL_NAME = 15
@@ -125,6 +125,8 @@ OpenMac = Annotated[str, Allowed(MAC.write, TEXT.accepts)]
 Queues = Annotated[int, whole(1, 1024)]
 PortVlan = Vlan | Annotated[int, whole(1, 4094)] | None
 """Of a port: the number alone makes it an access port."""
+BondMode = Annotated[str, word("active-backup", "balance-slb", "balance-tcp")]
+Lacp = Annotated[str, word("off", "active", "passive")]
 PortPair = tuple[Name, Name]
 Routes = Annotated[
     tuple[tuple[str, str], ...],
@@ -146,6 +148,8 @@ class Port:
     ``eth_peer``: for a VNF in mode MAC, to which MAC address frames go on that came in by this port; for an
     ENDPOINT, to which it sends, None for that of the receiving port.
     ``unread``: of a MONITOR that stopped reading.
+    ``members``: of a bond, its interfaces on the DUT, each with a far end of its own; ``bond_mode`` and ``lacp`` as in
+    ovs-vswitchd.conf.db(5), Port.
     """
 
     name: Name
@@ -162,6 +166,9 @@ class Port:
     eth_peer: OpenMac | None = None
     vnf_kind: VnfKind = VnfKind.TESTBED
     unread: bool = False
+    members: tuple[Name, ...] = ()
+    bond_mode: BondMode = "active-backup"
+    lacp: Lacp = "off"
 
 
 @checked()

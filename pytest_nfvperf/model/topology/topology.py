@@ -239,9 +239,10 @@ def _repeated(names: Iterable[str]) -> Iterator[str]:
 
 def _wrong_names(topology: Topology) -> Iterator[str]:
     # One OVS has one list of interfaces, in which each bridge's local port is, too.
+    members = [member for port in topology.ports for member in port.members]
     for what, names in (
         ("bridge", topology.bridges),
-        ("port", [*topology.bridges, *(name for _, name in all_ports(topology))]),
+        ("port", [*topology.bridges, *(name for _, name in all_ports(topology)), *members]),
         ("namespace", [namespace.name for namespace in topology.namespaces]),
     ):
         for twice in _repeated(names):

@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     undisturbed_limits,
 )
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
-from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_request
+from pytest_nfvperf.adapters.generators.frames import frames_of, lacp_streams, streams, trial_request
 from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.process import deferred_signals
@@ -203,7 +203,14 @@ class EmbeddedGenerator(Generator):
         attached: list[str] = []
         try:
             for port in ports:
-                self._attach_one(port, drop_every)
+                for name, device in zip(port.members, port.device.split(" "), strict=False):
+                    self._attach_one(replace(port, name=name, device=device, members=()), drop_every, port.name)
+                    attached.append(name)
+                if port.members:
+                    self._ports[port.name] = port
+                    self._back_pressure[port.name] = all(self._back_pressure[name] for name in port.members)
+                else:
+                    self._attach_one(port, drop_every)
                 attached.append(port.name)
         except GeneratorError:
             self._let_go(attached)
@@ -211,12 +218,15 @@ class EmbeddedGenerator(Generator):
 
     def detach(self, names: Sequence[str]) -> None:
         for name in names:
-            if name in self._ports:
+            port = self._ports.pop(name, None)
+            if port is None:
+                continue
+            self.detach(port.members)
+            if not port.members:
                 self._command("detach", _COMMAND_DEADLINE_S, name=name)
-                del self._ports[name]
-                del self._back_pressure[name]
-                self._sending.pop(name, None)
-                self._devices.pop(name, None)
+            del self._back_pressure[name]
+            self._sending.pop(name, None)
+            self._devices.pop(name, None)
 
     def wait_links_up(self, deadline_s: float) -> None:
         awaited, log = "link on the generator's ports", self._engine.log_tail
@@ -231,10 +241,12 @@ class EmbeddedGenerator(Generator):
         check_directions(self._ports, directions, to_many=True)
         check_traffic(self._ports, traffic, directions)
         wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES, learning=True)
+        sent = wanted + lacp_streams(self._ports, 1)
         until = time.monotonic() + self._options.learn_timeout_s
         while True:
-            answer = self._command("learn", _COMMAND_DEADLINE_S, streams=wanted, residual_ns=_LEARN_RESIDUAL_NS)
-            received_all = all(stream["received"] >= stream["sent"] > 0 for stream in answer["streams"])
+            answer = self._command("learn", _COMMAND_DEADLINE_S, streams=sent, residual_ns=_LEARN_RESIDUAL_NS)
+            own = answer["streams"][: len(wanted)]
+            received_all = all(stream["received"] >= stream["sent"] > 0 for stream in own)
             if received_all or time.monotonic() > until:
                 return
 
@@ -348,7 +360,7 @@ class EmbeddedGenerator(Generator):
             raise GeneratorError("the generator is closed")
         return self._engine.command(command, deadline_s, **arguments)
 
-    def _attach_one(self, port: GeneratorPort, drop_every: int) -> None:
+    def _attach_one(self, port: GeneratorPort, drop_every: int, bond: str = "") -> None:
         answer = self._command(
             "attach",
             self._options.attach_timeout_s + _COMMAND_DEADLINE_S,
@@ -370,6 +382,7 @@ class EmbeddedGenerator(Generator):
             timeout_ms=round(self._options.attach_timeout_s * 1000),
             # Only where it is not the default: recordings of earlier versions have the same request otherwise.
             **({} if self._options.own_rings else {"own_ring": False}),
+            **({"bond": bond, "learns": port.learns} if bond else {}),
         )
         self._ports[port.name] = port
         self._back_pressure[port.name] = answer["back_pressure"]

@@ -105,10 +105,12 @@ def trial_result(
     receivers = {direction.rx for direction in spec.directions}
     ports = {}
     for name, port in attached.items():
-        reported = answer["ports"][name] if name in receivers else {"foreign": {}} | answer["ports"].get(name, {})
-        ports[name] = RingPort(reported["foreign"], back_pressure[name], port.tx_descriptors, port.rx_descriptors)
+        ends = [answer["ports"][one] for one in port.members or (name,) if name in receivers or one in answer["ports"]]
+        known = (end["foreign"] if name in receivers else end.get("foreign", {}) for end in ends)
+        foreign = sum(map(Counter, known), Counter[str]())
+        ports[name] = RingPort(foreign, back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
-    arriving, streams = _by_receiver(spec, sent, answer["streams"])
+    arriving, streams = _by_receiver(spec, sent, answer["streams"][: len(sent)])
     directions = [spec.directions[stream_class.direction] for stream_class in arriving]
     by_class = [_counts(to, stream, ports[to.rx]) for to, stream in zip(directions, streams, strict=True)]
     counts, classes = counts_by_class(arriving, by_class)
@@ -348,7 +350,7 @@ class EngineTrial(RunningTrial):
     def _interval_counts(self, data: Mapping[str, Any]) -> IntervalCounts:
         """A line's ``interval`` (docs/reference/engine-protocol.md)."""
         silent = data["at_ns"] - self._before_ns >= _WHOLE * self._interval_s * 1e9
-        pairs = zip(self._before, data["streams"], strict=True)
+        pairs = zip(self._before, data["streams"], strict=False)  # LACP's own streams come last
         self._before = [_progress(before, stream, silent=silent) for before, stream in pairs]
         self._before_ns = data["at_ns"]
         by_direction = groupby(zip(self._sent, self._before, strict=True), key=lambda pair: pair[0].direction)
