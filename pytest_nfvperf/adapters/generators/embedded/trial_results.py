@@ -117,8 +117,8 @@ def trial_result(
     if len(arriving) > len(sent):
         windows = None  # their counts are of frames sent, and each is received by several
     if classes and windows is not None:
-        ends = dict([spec.ends] if spec.ends else [])
-        lengths_s = [ends.get(each.sent.name, spec.duration_s) for each in arriving]
+        ended_s = dict([spec.ends] if spec.ends else [])
+        lengths_s = [ended_s.get(each.sent.name, spec.duration_s) for each in arriving]
         windows = with_unfollowed(windows, streams, lengths_s)
     health = _health(answer)
     vnfs = tuple(
