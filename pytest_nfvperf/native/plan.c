@@ -455,7 +455,7 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 				       track_new(stream, run->latency && stream->rx == port, run->interval_ns != 0);
 
 	port->tracks[stream->id] = track;
-	if (track != NULL && run->gap != 0 && !track_keep_gaps(track, run->gap))
+	if (track != NULL && run->gap != 0 && !shares && !track_keep_gaps(track, run->gap))
 		return false;
 	for (uint32_t at = 0; at < stream->frames.templates && port->places.count < MAX_PLACES; at++)
 		places_add(&port->places, stream->frames.template[at]->signature);

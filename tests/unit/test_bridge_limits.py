@@ -12,8 +12,9 @@ from pytest_nfvperf.adapters.net.linux_bridge import refuse_impossible, vlan_ent
 from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.rows import vlan_mode
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import bridge_chain, compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind
+from pytest_nfvperf.model.topology.parts import bond
 from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -39,6 +40,7 @@ def nics(**changes: Any) -> Topology:
         (dataclasses.replace(PLAIN, crossings=(), tunnels=(TUNNEL,)), "'tun0' is a tunnel; take an OVS datapath"),
         (ports(kind=PortKind.VHOST_USER), "port 'p0' is vhost-user; take the kind TESTBED or AF_PACKET"),
         (ports(role=PortRole.MONITOR), "port 'p0' is a monitor"),
+        (compose("bonded", bond("b0", "br0", ("m0", "m1"))), "port 'b0' is a bond; take an OVS datapath"),
         (nics(kind=NicKind.INTERNAL), "interface 'end0' is internal; take a veth pair"),
         (pvp(), "the crossings of 'br0' are flows, and a Linux bridge has none"),
         (dataclasses.replace(PLAIN, crossings=PLAIN.crossings[:1]), "the crossings of 'br0' are flows"),

@@ -34,7 +34,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut, DutBond, DutPort
 from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvvp
 from pytest_nfvperf.model.topology.links import Crossing
-from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor
+from pytest_nfvperf.model.topology.parts import bond, endpoint, mirror, monitor
 from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -117,6 +117,7 @@ def test_ports_are_joined_in_pairs(topology: Topology, pairs: list[tuple[str, st
         (compose("monitored", *ENDS, monitor("m0", "br0"), mirror("m1", "br0", output="m0")), "Mirror"),
         (compose("vlan", endpoint("p0", "br0", vlan=Vlan(7)), ENDS[1]), "'p0' has VLANs"),
         (compose("tap", endpoint("p0", "br0", kind="tap"), ENDS[1]), "'p0' is tap"),
+        (compose("bonded", bond("p0", "br0", ("m0", "m1")), ENDS[1]), "'p0' is a bond"),
         (compose("own", *ENDS, rules("br0", flows=["priority=1,actions=drop"])), "BridgeRules"),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -136,8 +136,9 @@ class PacketSocketGenerator(AttachingGenerator):
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         """Take the ports. ConfigError for one that is no endpoint, or whose interface does not exist."""
         for port in ports:
-            if port.role is not PortRole.ENDPOINT:
-                raise ConfigError(f"port {port.name!r} is a {port.role}: in virtual time there are endpoints only")
+            if port.role is not PortRole.ENDPOINT or port.members:
+                role = "bond" if port.members else port.role
+                raise ConfigError(f"port {port.name!r} is a {role}: in virtual time there are endpoints only")
             if not (_INTERFACES / _interface(port)).exists():
                 raise ConfigError(f"port {port.name!r}: there is no interface {_interface(port)!r} here")
         super().attach(ports)

@@ -57,8 +57,9 @@ def _impossible_part(topology: Topology) -> str | None:
     for port in topology.ports:
         if port.kind not in {PortKind.TESTBED, PortKind.AF_PACKET}:
             return f"port {port.name!r} is {port.kind}; take the kind TESTBED or AF_PACKET, a veth pair"
-        if port.role is PortRole.MONITOR:
-            return f"port {port.name!r} is a monitor, and there are no mirrors; take an OVS datapath"
+        if port.role is PortRole.MONITOR or port.members:
+            what = "bond" if port.members else "monitor, and there are no mirrors"
+            return f"port {port.name!r} is a {what}; take an OVS datapath"
     other = next((nic for nic in topology.nics if nic.kind != NicKind.VETH), None)
     return None if other is None else f"interface {other.name!r} is {other.kind}; take a veth pair"
 

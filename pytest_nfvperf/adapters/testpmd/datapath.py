@@ -114,8 +114,8 @@ def _impossible_parts(topology: Topology) -> Iterator[str]:
         yield f"it has {part!r}"
     yield from (f"it has a {one}" for one in topology.limiters)
     for port in topology.ports:
-        if port.role is PortRole.MONITOR:
-            yield f"port {port.name!r} is a monitor"
+        if port.role is PortRole.MONITOR or port.members:
+            yield f"port {port.name!r} is a {'bond' if port.members else 'monitor'}"
         if port.kind not in {PortKind.TESTBED, PortKind.VHOST_USER}:
             yield f"port {port.name!r} is {port.kind}"
         if port.vlan is not None:

@@ -105,8 +105,8 @@ def trial_result(
     receivers = {direction.rx for direction in spec.directions}
     ports = {}
     for name, port in attached.items():
-        ends = [answer["ports"][one] for one in port.members or (name,) if name in receivers or one in answer["ports"]]
-        known = (end["foreign"] if name in receivers else end.get("foreign", {}) for end in ends)
+        own = [answer["ports"][one] for one in port.members or (name,) if name in receivers or one in answer["ports"]]
+        known = (one["foreign"] if name in receivers else one.get("foreign", {}) for one in own)
         foreign = sum(map(Counter, known), Counter[str]())
         ports[name] = RingPort(foreign, back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
