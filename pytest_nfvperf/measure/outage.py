@@ -23,14 +23,13 @@ from pytest_nfvperf.model.measure.outage import (
     GAP_S,
     OUTAGE_WINDOW_S,
     Outage,
-    outage_bounds,
     outage_figures,
     outage_of,
-    outage_values,
 )
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.metrics import units_of
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -143,7 +142,13 @@ class OutageTime(TrafficMeasurement):
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:  # noqa: ARG002 - it ends by itself
         outage = self.outage(live)
-        return Reading(outage_values(outage), outage.trial, outage_bounds(outage))
+        figures = {each.metric: each for each in outage_figures([outage]) if not each.of_class}
+        bounds = {
+            metric: (Bound.AT_LEAST if each.high is None else Bound.AT_MOST, each.detail)
+            for metric, each in figures.items()
+            if each.why
+        }
+        return Reading({metric: figures[metric].value for metric in self.units}, outage.trial, bounds)
 
     def spec(self, live: LiveTopology) -> TrialSpec:
         return trial_spec(

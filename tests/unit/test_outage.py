@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.outage import (
     GAP_S,
     LogLine,
     Outage,
-    outage_bounds,
     outage_figures,
     outage_of,
-    outage_values,
 )
-from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     ArrivalGap,
@@ -125,6 +123,14 @@ def outage(machine: Machine, *, recovered: bool = True) -> Outage:
     )
 
 
+def figure_of(found: Outage) -> Figure:
+    return next(each for each in outage_figures([found]) if each.metric == "outage")
+
+
+def value_of(found: Outage) -> float:
+    return figure_of(found).value
+
+
 SLACK_NS = 2 * EVERY_NS + 2 * MS
 """Between two frames, and a window at each end."""
 
@@ -141,7 +147,7 @@ def test_both_methods_agree_where_there_is_one_gap():
     assert found.recovered_ns == pytest.approx(80 * MS, abs=SLACK_NS)
     assert found.lost == 1200
     assert [line.ns for line in found.log] == [MS]
-    assert not outage_bounds(found)
+    assert not figure_of(found).why
 
 
 def test_each_gap_counts():
@@ -153,7 +159,7 @@ def test_each_gap_counts():
 
 
 def test_what_went_before_the_event_is_not_its_outage():
-    assert outage_values(outage(Machine(down={THERE: [(20, 60)]})))["outage"] == 0
+    assert value_of(outage(Machine(down={THERE: [(20, 60)]}))) == 0
 
 
 def test_frames_that_were_held_back_were_blocked_and_not_lost():
@@ -165,7 +171,7 @@ def test_frames_that_were_held_back_were_blocked_and_not_lost():
 
 @pytest.mark.parametrize("spans", [{"away": [(150, 190)]}, {"away": [(120, 130), (140, 170)]}])
 def test_a_generator_that_was_away_is_no_outage(spans):
-    assert outage_values(outage(Machine(**spans)))["outage"] == 0
+    assert value_of(outage(Machine(**spans))) == 0
 
 
 def test_what_the_generator_left_out_at_an_end_is_a_bound():
@@ -173,7 +179,7 @@ def test_what_the_generator_left_out_at_an_end_is_a_bound():
 
     there = found.blocked[0]
     assert there.least_ns <= 50 * MS <= there.blocked_ns
-    assert outage_bounds(found)["outage"][0] is Bound.AT_MOST
+    assert figure_of(found).why == (Why.SLOWED,)
 
 
 def test_what_the_host_took_is_a_bound():
@@ -181,15 +187,14 @@ def test_what_the_host_took_is_a_bound():
 
     assert found.blocked[0].least_ns <= 2 * MS
     assert found.certain_lost < found.lost
-    assert outage_bounds(found)["outage"][0] is Bound.AT_MOST
+    assert figure_of(found).why == (Why.SLOWED,)
 
 
 def test_an_outage_that_does_not_end_is_at_least_so_long():
     found = outage(Machine(down={THERE: [(110, 400)]}), recovered=False)
 
     assert not found.ended
-    assert outage_bounds(found)["outage"][0] is Bound.AT_LEAST
-    (figure,) = [each for each in outage_figures([found]) if each.metric == "outage"]
+    figure = figure_of(found)
     assert figure.high is None
     assert figure.value == pytest.approx(0.29, abs=0.003)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pytest_nfvperf.model.display import format_seconds, how_many
+from pytest_nfvperf.model.display import format_seconds, format_value, how_many
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.windows import Windows, WindowState, lost_by_window, reaching
 from pytest_nfvperf.model.figure import Figure, Why
-from pytest_nfvperf.model.statistics import Bound, median_interval
+from pytest_nfvperf.model.statistics import median_interval
 from pytest_nfvperf.model.traffic.trial import ArrivalGap, Direction, DirectionCounts
 
 GAP_S = 0.001
@@ -26,8 +27,6 @@ CERTAIN_SHARE = 0.05
 
 _MOST_BINS = 400
 """Bars of the chart of an outage."""
-
-_NEVER = "nothing arrived again until the trial ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +147,11 @@ class Outage:
         """The direction that was blocked longest, of a class or of all traffic."""
         own = [each for each in self.blocked if of_class in {"", each.of_class}]
         return max(own, key=lambda each: (not each.ended, each.blocked_ns), default=None)
+
+    def span_s(self, of_class: str = "") -> tuple[float, float]:
+        """For how long the direction that was blocked longest was, at least and at most."""
+        own = [(each.least_ns / 1e9, each.blocked_ns / 1e9) for each in self.blocked if of_class in {"", each.of_class}]
+        return max((least for least, _ in own), default=0.0), max((most for _, most in own), default=0.0)
 
     @property
     def recovered_ns(self) -> int:
@@ -317,96 +321,40 @@ def _bins(result: TrialResult, at_ns: int, until_ns: int) -> tuple[int, int, tup
     return windows.length_ns * step, first * windows.length_ns - at_ns, tuple(received), tuple(offered)
 
 
-# Figures of repeated outages.
-
-
-def outage_values(outage: Outage) -> dict[str, float]:
-    """The readings of one outage, by metric, in base units."""
-    worst = outage.worst()
-    return {
-        "outage": worst.blocked_ns / 1e9 if worst is not None else 0.0,
-        "outage_frames": float(outage.lost),
-        "recovery": outage.recovered_ns / 1e9,
-    }
-
-
-def outage_bounds(outage: Outage) -> dict[str, tuple[Bound, str]]:
-    """Which of these readings are only bounds, and why."""
-    worst = outage.worst()
-    if not outage.ended:
-        return dict.fromkeys(outage_values(outage), (Bound.AT_LEAST, _NEVER))
-    found = {}
-    if worst is not None and worst.blocked_ns - worst.least_ns > CERTAIN_SHARE * worst.blocked_ns:
-        found["outage"] = (Bound.AT_MOST, _uncertain(worst))
-        found["recovery"] = (Bound.AT_MOST, _uncertain(worst))
-    if outage.lost - outage.certain_lost > CERTAIN_SHARE * outage.lost:
-        found["outage_frames"] = (Bound.AT_MOST, "the machine may have lost some of it")
-    return found
-
-
-def _uncertain(worst: BlockedDirection) -> str:
-    uncertain = format_seconds((worst.blocked_ns - worst.least_ns) / 1e9)
-    return f"the machine kept generator or DUT from their CPUs for {uncertain} of it"
-
-
 def outage_figures(outages: Sequence[Outage]) -> Iterator[Figure]:
-    """Yield the figures of repeats of one event: of all traffic, and of each class."""
+    """Yield the figures of repeats of one event: medians and the longest, of all traffic and of each class."""
     evidence, times = tuple(each.trial for each in outages), how_many(len(outages), "repeat")
-    classes = dict.fromkeys(each.of_class for outage in outages for each in outage.blocked)
+    more: dict[str, Any] = {"evidence": evidence, "repeats": len(outages)}
     ended = all(outage.ended for outage in outages)
-    for of_class in dict.fromkeys(["", *classes]):
-        worsts = [worst for outage in outages if (worst := outage.worst(of_class)) is not None]
-        spans = [(each.least_ns / 1e9, each.blocked_ns / 1e9) for each in worsts]
-        longest = max(worsts, key=lambda each: (not each.ended, each.blocked_ns))
-        yield _of_repeats("outage", spans, ended, of_class, f"median of {times}; {_spread(spans)}", evidence)
-        yield _longest(longest, of_class, f"longest of {times}: {longest}", evidence)
+    for of_class in dict.fromkeys(["", *(each.of_class for outage in outages for each in outage.blocked)]):
+        spans = [outage.span_s(of_class) for outage in outages]
+        longest = max(outages, key=lambda each: (not each.ended, each.span_s(of_class)[1]))
+        own = {"of_class": of_class, **more}
+        yield _figure("outage", "s", spans, ended, f"median of {times}; {_range(spans)}", own)
+        worst = f"longest of {times}: {longest.worst(of_class)}"
+        yield _figure("outage_longest", "s", [longest.span_s(of_class)], longest.ended, worst, own)
     lost = [(float(outage.certain_lost), float(outage.lost)) for outage in outages]
-    yield replace(_of_repeats("outage_frames", lost, ended, "", f"median of {times}", evidence), unit="frames")
-    recovered = [
-        (max(0.0, outage.recovered_ns - _slack_ns(outage)) / 1e9, outage.recovered_ns / 1e9) for outage in outages
-    ]
-    yield _of_repeats("recovery", recovered, ended, "", f"median of {times}; {_spread(recovered)}", evidence)
+    yield _figure("outage_frames", "frames", lost, ended, f"median of {times}", more)
+    ends = [outage.recovered_ns / 1e9 for outage in outages]
+    unsure = [most - least for least, most in (outage.span_s() for outage in outages)]
+    recovered = [(max(0.0, end - uncertain), end) for end, uncertain in zip(ends, unsure, strict=True)]
+    yield _figure("recovery", "s", recovered, ended, f"median of {times}; {_range(recovered)}", more)
 
 
-def _slack_ns(outage: Outage) -> int:
-    worst = outage.worst()
-    return 0 if worst is None else worst.blocked_ns - worst.least_ns
-
-
-def _spread(spans: Sequence[tuple[float, float]]) -> str:
+def _range(spans: Sequence[tuple[float, float]]) -> str:
     values = [most for _, most in spans]
     return f"{format_seconds(min(values))} .. {format_seconds(max(values))}"
 
 
-def _of_repeats(
-    metric: str,
-    spans: Sequence[tuple[float, float]],
-    ended: bool,
-    of_class: str,
-    confidence: str,
-    evidence: tuple[str, ...],
+def _figure(
+    metric: str, unit: str, spans: Sequence[tuple[float, float]], ended: bool, confidence: str, more: dict[str, Any]
 ) -> Figure:
     """The median, from the least of the lower ends to the most of the upper ones that its interval allows."""
     least, most = (median_interval([span[end] for span in spans]) for end in (0, 1))
-    figure = Figure(
-        *(metric, most.value, "s", min(least.low, most.value), most.high),
-        of_class=of_class,
-        confidence=confidence,
-        evidence=evidence,
-        repeats=len(spans),
-    )
+    low, uncertain = min(least.low, most.value), most.value - least.value
+    figure = Figure(metric, most.value, unit, low, most.high, confidence=confidence, **more)
     if not ended:
-        return figure.bounded(Why.ENDED_EARLY, high=True, detail=_NEVER)
-    return figure
-
-
-def _longest(longest: BlockedDirection, of_class: str, confidence: str, evidence: tuple[str, ...]) -> Figure:
-    low, value = longest.least_ns / 1e9, longest.blocked_ns / 1e9
-    figure = Figure(
-        *("outage_longest", value, "s", low, value), of_class=of_class, confidence=confidence, evidence=evidence
-    )
-    if not longest.ended:
-        return figure.bounded(Why.ENDED_EARLY, high=True, detail=_NEVER)
-    if value - low > CERTAIN_SHARE * value:
-        return replace(figure, why=(Why.SLOWED,), detail=_uncertain(longest))
-    return figure
+        return figure.bounded(Why.ENDED_EARLY, high=True, detail="nothing arrived again until the trial ended")
+    if uncertain <= CERTAIN_SHARE * most.value:
+        return figure
+    return replace(figure, why=(Why.SLOWED,), detail=f"{format_value(uncertain, unit)} of it may be the machine's")
