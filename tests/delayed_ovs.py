@@ -34,7 +34,9 @@ def delayed_prefix(prefix: Path, ms: int, *, every: int = 1) -> Path:
 _INSTALL = r"""#!/bin/sh
 tree=$(dirname "$0")
 cp -R "$tree/delayed" "$1"
-printf '%s %s 1\n' "$(cut -d' ' -f1 "$1/sbin/delay")" "$(cat "$tree/ms")" > "$1/sbin/delay"
+read -r ms commit < "$tree/ms"
+printf '%s %s 1\n' "$(cut -d' ' -f1 "$1/sbin/delay")" "$ms" > "$1/sbin/delay"
+echo "$commit" >> "$1/sbin/ovs-vswitchd" # so that each version has a checksum of its own
 """
 
 
@@ -49,7 +51,7 @@ def delayed_tree(root: Path, delays_ms: list[int]) -> tuple[Path, list[str]]:
     (tree / "configure.in").write_text(_CONFIGURE)
     (tree / "install.sh").write_text(_INSTALL)
     (tree / "install.sh").chmod(0o755)
-    return tree, [commit(tree, f"commit {number}", ms=f"{ms}\n") for number, ms in enumerate(delays_ms)]
+    return tree, [commit(tree, f"commit {number}", ms=f"{ms} {number}\n") for number, ms in enumerate(delays_ms)]
 
 
 _CONFIGURE = r"""#!/bin/sh

@@ -8,10 +8,12 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -33,6 +35,7 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
+    leftovers,
     needs_hugepages,
     needs_root,
     phy2phy,
@@ -316,7 +319,7 @@ def test_a_standalone_bridge_learns_once_its_controller_is_lost(ovs: OvsDatapath
     time.sleep(4)  # while it is connected nothing changes, though it says nothing but echoes
     assert flows(built) == before
     done.act()
-    assert until(lambda: flows(built) != before, 6)
+    assert flows(built) != before
     assert passes(built)  # by NORMAL
     assert done.undo is not None
     done.undo()
@@ -359,3 +362,38 @@ def test_a_kept_version_takes_over_ports_and_flows_and_gives_them_back(
         done.undo()
         assert (running.info(), schema_of(running)) == (was, schema)
         forwards_whole(generator, topology)
+
+
+def test_a_vswitchd_that_dies_before_its_flows_are_back_is_evidence(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started_on(testbed("netdev"), journal, "dies") as running:
+        running.build(plain())
+        instance = running.instance
+        assert isinstance(instance, OvsInstance)
+        monkeypatch.setattr(running, "_serve", lambda **_: instance.vswitchd.popen.kill())
+        with pytest.raises(TestbedError, match=r"ovs-vswitchd \(pid \d+\) was killed by SIGKILL"):
+            running.operation("restart", flows="restored").act()
+
+
+def test_a_database_on_a_full_disk_is_evidence() -> None:
+    """Steps: the run's disk fills up; restart. Verify: an error with what the database said, and nothing is left."""
+    with run_base() as base:
+        run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", base])
+        try:
+            journal = open_journal(base)
+            filler = base / "filler"
+            try:
+                with started_on(testbed("netdev"), journal, "full") as running:
+                    running.build(plain())
+                    with suppress(OSError):
+                        filler.write_bytes(bytes(8 << 20))
+                    with pytest.raises(TestbedError, match="the OVS database refused"):
+                        running.operation("restart", flows="lost").act()
+                    filler.unlink()
+            finally:
+                filler.unlink(missing_ok=True)
+                journal.close()
+            assert leftovers(journal.tag) == []
+        finally:
+            run(["umount", base])
