@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_search_algorithms import measurer_on
 
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.events import Event
+from pytest_nfvperf.measure.outage import Outages, OutageTime, watch_event
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.model.errors import ArgumentError, TestbedError, UnavailableError
 from pytest_nfvperf.model.figure import Figure, Why
 from pytest_nfvperf.model.measure.outage import (
     GAP_S,
@@ -19,6 +27,8 @@ from pytest_nfvperf.model.measure.outage import (
     outage_figures,
     outage_of,
 )
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     ArrivalGap,
@@ -228,3 +238,59 @@ def test_both_methods_agree_within_a_window_while_the_generator_is_there(down, p
     found = outage(Machine(down={THERE: down}, paused=paused)).blocked[0]
 
     assert abs(found.blocked_ns - found.by_loss_ns) <= SLACK_NS
+
+
+class Waiting(FakeGenerator):
+    """Its intervals take real time, so that an event happens in the middle of a trial."""
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(min(seconds, 0.01))
+
+
+def live_on(generator: FakeGenerator) -> Any:
+    """What an outage needs of a live topology."""
+    return SimpleNamespace(
+        topology=phy2phy(),
+        name="phy2phy",
+        datapath_kind="dpdk",
+        runner=measurer_on(generator).runner,
+        deployment=SimpleNamespace(dut=None),
+        learn=lambda _: None,
+        refuse_replaced=lambda: None,
+        changed=False,
+    )
+
+
+def test_an_event_that_fails_is_told_after_the_trial_has_ended():
+    live = live_on(Waiting(4e6))
+
+    def fail() -> None:
+        raise TestbedError("vswitchd did not start")
+
+    spec = TrialSpec(Traffic(), 1000, 5.0, (THERE,), gap_s=GAP_S)
+    with pytest.raises(TestbedError, match="vswitchd did not start"):
+        watch_event(live, spec, Event("fails", 0.02, fail), 0.1)
+    assert len(live.runner.context.trials) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "says"), [(Event("done", 0.0, bool), "without calling it"), ("restart", "events.restart")]
+)
+def test_what_is_no_maker_of_an_event_is_refused_before_anything_is_sent(given: Any, says: str):
+    generator = Waiting(4e6)
+    live = live_on(generator)
+    outages = Outages(QUICK, {"suite": "mine"}, live.runner.context)
+    with pytest.raises(ArgumentError, match=says):
+        outages(live, Traffic(), 1000, given)
+    assert generator.specs == []
+
+
+def test_what_this_dut_cannot_do_is_refused_before_anything_is_sent():
+    def impossible(_: object) -> Event:
+        raise UnavailableError("no NIC whose link could go down")
+
+    generator = Waiting(4e6)
+    live = live_on(generator)
+    with pytest.raises(UnavailableError, match="no NIC"):
+        OutageTime(Traffic(), QUICK, live.runner.context, impossible, 1000).outage(live)
+    assert generator.specs == []
