@@ -81,9 +81,10 @@ OF_THE_LOAD = frozenset(reason for reason in Reason if reason.kind is ReasonKind
 
 OF_AN_EVENT = frozenset(
     {reason for reason in Reason if reason.kind is not ReasonKind.TESTBED}
-    | {Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK}
+    | {Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK, Reason.FOREIGN_FRAMES}
 )
-"""An event causes them itself, or they leave a bound of the outage: they do not make its trial invalid."""
+"""An event causes them itself, or they leave a bound of the outage: they do not make its trial invalid. A bond whose
+member went sends frames of its own, so that switches learn where its stations are now."""
 
 
 @dataclass(frozen=True, slots=True)
