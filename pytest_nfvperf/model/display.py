@@ -327,6 +327,8 @@ def format_ns(nanoseconds: float | None, digits: int = _DIGITS) -> str:
 
 def format_seconds(seconds: float | None, digits: int = _DIGITS) -> str:
     """A time given in seconds: ``250 ms``; from two minutes on ``15 min`` or ``12 h``."""
+    if seconds == 0:
+        return "0 s"
     if seconds is not None and math.isfinite(seconds) and seconds >= 120:
         factor, unit = (3600, "h") if seconds >= 7200 else (60, "min")
         return f"{seconds / factor:.{digits}g} {unit}"

@@ -40,15 +40,15 @@ def test_change(change: str, deploy: Deployer, outage: Outages, sla: SlaCheck) -
 
 @pytest.mark.nfv(topology="acl")
 @pytest.mark.parametrize("how", ["one by one", "at once"])
-@pytest.mark.parametrize("flows", [1000, 10_000, 100_000])
-def test_replacement(flows: int, how: str, deploy: Deployer, outage: Outages, sla: SlaCheck) -> None:
+@pytest.mark.parametrize("replaced", [1000, 10_000, 100_000])
+def test_replacement(replaced: int, how: str, deploy: Deployer, outage: Outages, sla: SlaCheck) -> None:
     """What a burst of flow-mods costs: all flows of an access list are replaced by the same ones.
 
     Steps: build NIC - bridge - NIC with an access list; send 100 kpps each way; replace the flows one by one, or all of
         them in one bundle; repeat.
     Verify: the SLA's ``outage``.
     """
-    live = deploy(compose("acl", endpoint("p0", "br0"), endpoint("p1", "br0"), rules("br0", acl=flows)))
+    live = deploy(compose("acl", endpoint("p0", "br0"), endpoint("p1", "br0"), rules("br0", acl=replaced)))
     event = partial(events.replace_flows, bundle=how == "at once")
     sla.check(outage(live, Traffic(frame_size=64), LOAD_FPS, event, repeats=3))
 
