@@ -40,8 +40,8 @@ def pipeline(name: str, steps: int) -> Topology:
             "table=1,actions=load:1->NXM_NX_REG3[]",
         ],
         "groups": [
-            *(f"group_id={at},type=indirect,bucket=actions=load:1->NXM_NX_REG3[],group:{at + 1}" for at in table),
-            f"group_id={steps + 1},type=indirect,bucket=actions=output:p1",
+            f"group_id={steps + 1},type=indirect,bucket=actions=output:p1",  # each is there before who names it
+            *(f"group_id={at},type=indirect,bucket=actions=load:1->NXM_NX_REG3[],group:{at + 1}" for at in table[::-1]),
             f"priority=200,ip,actions={READ},group:1",
         ],
         "learn": [

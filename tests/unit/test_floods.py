@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from simulated_bench import CEILING, Bench
 
-from pytest_nfvperf import UnavailableError, phy2phy
+from pytest_nfvperf import UnavailableError, compose, phy2phy
 from pytest_nfvperf.adapters.ovs.slow_path import read_slow_path
 from pytest_nfvperf.backends.simulated import SimulatedTopology
 from pytest_nfvperf.config.sla_file import parse_limit
@@ -28,6 +28,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec
+from pytest_nfvperf.parts import endpoint, node, underlay
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 VICTIM, ATTACKER = Traffic(frame_size=128, flows=1000, bidirectional=False), Traffic(flows=1 << 20)
@@ -108,6 +109,17 @@ def test_a_datapath_that_is_no_ovs_is_not_flooded():
     rig.live.built.ovs = lambda *_: BuiltTopology.ovs(rig.live.built, "appctl")
     with pytest.raises(UnavailableError, match="no Open vSwitch"):
         rig.run()
+    assert rig.bench.generator.specs == []
+
+
+def test_a_dut_of_several_nodes_is_not_flooded():
+    rig = Rig()
+    rig.live.topology = compose(
+        "nodes", node("a", endpoint("p0", "br0"), "w0"), node("b", endpoint("p1", "br1"), "w1"), underlay("w0", "w1")
+    )
+    for measure in (rig.run, lambda: rig.flood.new_flow_rate(rig.live, Traffic(flows=1 << 20, bidirectional=False))):
+        with pytest.raises(ArgumentError, match="one OVS"):
+            measure()
     assert rig.bench.generator.specs == []
 
 

@@ -678,7 +678,9 @@ def test_a_class_that_falls_silent_is_lost_an_interval_later():
         class_streams(mix, [False], 100, 310),
         None,
     )
-    assert [trial.next_interval().directions[0].lost for _ in range(4)] == [0, 0, 10, 10]
+    intervals = [trial.next_interval() for _ in range(4)]
+    assert [each.directions[0].lost for each in intervals] == [0, 0, 10, 10]
+    assert {name: each.lost for name, each in intervals[-1].classes.items()} == {"voice": 10, "bulk": 0}
     with pytest.raises(StopIteration):  # there is no more: this thread gets its usual priority back
         trial.next_interval()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
