@@ -442,7 +442,7 @@ def page_of_test(
         shown = {"facts": soak_facts(data.soak), "events": list(soak_events(data.soak))}
         soaks.append(shown | {"picture": curves, "samples": data.samples})
     outages = []
-    for event in outages_shown(test.outages):
+    for event in outages_shown(test.outages.values()):
         drawn, of = outage_chart(event["longest"]), f"{name} {event['event']}"
         outages.append(event | {"picture": None if drawn is None else charts.add(drawn, of, of)})
     # Its datapath, too, where that is a parameter and not the whole run's.

@@ -2,60 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
 from pytest_nfvperf.adapters.report import vega
 from pytest_nfvperf.adapters.report.vega import Look, View
-from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.measure.outage import BlockedDirection, Outage
-
-_TITLE = "Frames around the event"
+from pytest_nfvperf.model.measure.outage import Outage
 
 
-def outages_shown(outages: Mapping[str, Outage]) -> Iterator[dict[str, Any]]:
-    """Yield each event with the rows of its repeats, and the longest of them."""
-    by_event = sorted(outages.values(), key=lambda outage: outage.event)
-    for event, repeats in groupby(by_event, key=lambda outage: outage.event):
+def outages_shown(outages: Iterable[Outage]) -> Iterator[dict[str, Any]]:
+    """Yield each event with its repeats, and the longest of them."""
+    for event, repeats in groupby(sorted(outages, key=lambda outage: outage.event), key=lambda outage: outage.event):
         own = list(repeats)
-        longest = max(own, key=lambda each: (not each.ended, _blocked_ns(each)))
+        longest = max(own, key=lambda each: (not each.ended, each.span_s()[1]))
         yield {
             "event": event,
-            "rows": [_row(each, direction) for each in own for direction in each.blocked],
+            "repeats": own,
             "classes": any(direction.of_class for each in own for direction in each.blocked),
             "longest": longest,
-            "notes": longest.notes,
-            "log": [f"{_moment(line.ns)} {line.source}: {line.text}" for line in longest.log],
+            "log": [f"{line.ns / 1e6:+,.1f} ms {line.source}: {line.text}" for line in longest.log],
         }
-
-
-def _blocked_ns(outage: Outage) -> int:
-    worst = outage.worst()
-    return worst.blocked_ns if worst is not None else 0
-
-
-def _row(outage: Outage, of: BlockedDirection) -> dict[str, str]:
-    return {
-        "trial": outage.trial,
-        "direction": str(of.direction),
-        "class": of.of_class,
-        "blocked": f"{'' if of.ended else '≥ '}{format_seconds(of.blocked_ns / 1e9)}",
-        "least": format_seconds(of.least_ns / 1e9),
-        "by_loss": format_seconds(of.by_loss_ns / 1e9),
-        "gaps": str(len(of.gaps)),
-        "lost": f"{of.lost:,}",
-        "late": ", ".join(
-            f"{count:,} {what}"
-            for what, count in (("twice", of.duplicated), ("out of order", of.out_of_order))
-            if count
-        ),
-        "returned": format_seconds(outage.returned_ns / 1e9),
-    }
-
-
-def _moment(ns: int) -> str:
-    return f"{ns / 1e6:+,.1f} ms"
 
 
 def outage_chart(outage: Outage) -> list[View] | None:
@@ -77,4 +44,4 @@ def outage_chart(outage: Outage) -> list[View] | None:
     lines = [(0.0, "event", Look(vega.VERMILION, line="solid", width=1.0))]
     lines.append((outage.returned_ns / 1e6, "it returned", Look(vega.VERMILION, line="dash", width=1.0)))
     behind = vega.bands(x, gaps, vega.ORANGE), vega.rules(x, lines)
-    return [vega.panel(_TITLE, *behind, vega.series(x, y, rows, looks, steps=True), height=200)]
+    return [vega.panel("Frames around the event", *behind, vega.series(x, y, rows, looks, steps=True), height=200)]
