@@ -175,6 +175,11 @@ static void reconnects(void)
 		CHECK_EQUAL(vring_tx_room(&vhost.tx[2]), 128 - times % 7);
 		vhost_switch_close(&end.device);
 		CHECK(!vhost_connected(&vhost));
+		/* Nobody finds the socket of one that hung up, until it listens again. */
+		vhost_hang_up(&vhost);
+		CHECK(access(path, F_OK) != 0);
+		CHECK(!vhost_connect(&vhost, 0));
+		CHECK(vhost_listen(&vhost));
 	}
 	vhost_close(&vhost);
 }
