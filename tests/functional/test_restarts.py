@@ -376,6 +376,19 @@ def test_a_vswitchd_that_dies_before_its_flows_are_back_is_evidence(
             running.operation("restart", flows="restored").act()
 
 
+def fill_up(running: OvsDatapath, filler: Path) -> None:
+    """Fill the disk, and the last block of the database's file by changes that are no larger than a restart's."""
+
+    def change(_: object) -> None:
+        running.instance.db.root.next_cfg += 1
+
+    with suppress(OSError):
+        filler.write_bytes(bytes(8 << 20))
+    with suppress(TestbedError):
+        for number in range(100):
+            running.instance.db.transact(change, f"change {number}", 5, applied=False)
+
+
 def test_a_database_on_a_full_disk_is_evidence() -> None:
     """Steps: the run's disk fills up; restart. Verify: an error with what the database said, and nothing is left."""
     with run_base() as base:
@@ -386,10 +399,10 @@ def test_a_database_on_a_full_disk_is_evidence() -> None:
             try:
                 with started_on(testbed("netdev"), journal, "full") as running:
                     running.build(plain())
-                    with suppress(OSError):
-                        filler.write_bytes(bytes(8 << 20))
-                    with pytest.raises(TestbedError, match="the OVS database refused"):
+                    fill_up(running, filler)
+                    with pytest.raises(TestbedError, match="the OVS database refused") as caught:
                         running.operation("restart", flows="lost").act()
+                    assert "No space left on device" in caught.value.evidence["ovsdb-server"]
                     filler.unlink()
             finally:
                 filler.unlink(missing_ok=True)

@@ -106,7 +106,8 @@ def test_pods_reach_each_other_after_ovs_was_restarted(node: BuiltOvsTopology) -
     instance = node.instance
     assert isinstance(instance, OvsInstance)
     for killed in (False, True):
-        instance.restart(killed=killed)
+        instance.stop_vswitchd(killed=killed)
+        instance.start_vswitchd()
         assert devices() == served
         assert passes_again(node), f"killed: {killed}\n{instance.problems()}"
 

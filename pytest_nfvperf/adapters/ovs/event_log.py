@@ -17,7 +17,7 @@ MOST_EVENTS, _MOST_TEXT, _TAIL_BYTES = 100, 300, 1 << 20
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)\|\d+\|(.*)$", re.MULTILINE)
 """lib/vlog.c, the default pattern of a log file; the time is UTC."""
 
-_PROBLEM = re.compile(r"\|(?:WARN|ERR|EMER)\|")
+PROBLEM = re.compile(r"\|(?:WARN|ERR|EMER)\|")
 _LOUD = {"statistics", "status"}
 """Columns that change by themselves."""
 
@@ -33,7 +33,7 @@ def events_since(
     found = [*steps, *transactions(_tail(database), offset_ns, names)]
     found += [event for source, log in logs.items() for event in log_events(source, _tail(log), offset_ns)]
     recent = [event for event in found if event.ns >= ns]
-    recent.sort(key=lambda event: (event.source != "nfvperf", not _PROBLEM.search(event.text), event.ns))
+    recent.sort(key=lambda event: (event.source != "nfvperf", not PROBLEM.search(event.text), event.ns))
     kept = recent[:MOST_EVENTS]
     if more := len(recent) - len(kept):
         kept[-1] = LogLine(kept[-1].ns, "nfvperf", f"{more + 1} more lines are not listed")
@@ -57,14 +57,13 @@ def log_events(source: str, text: str, offset_ns: int) -> Iterator[LogLine]:
 def transactions(text: str, offset_ns: int, names: Mapping[str, str]) -> Iterator[LogLine]:
     """Yield the transactions of a database file that say when they were (ovsdb(5), "_date")."""
     for line in text.splitlines():
-        record = None
-        if line.startswith("{"):
-            with suppress(ValueError):  # half of a line: a tail begins anywhere, and the last one may be being written
-                record = json.loads(line)
-        if record and "_date" in record:
-            comment = [record["_comment"]] if "_comment" in record else []
-            if said := "; ".join([*comment, *_changes(record, names)]):
-                yield LogLine(record["_date"] * 1_000_000 - offset_ns, "database", said[:_MOST_TEXT])
+        try:
+            record = json.loads(line) if line.startswith("{") else {}
+        except ValueError:  # half of a line: a tail begins anywhere, and the last one may be being written
+            continue
+        said = "; ".join(filter(None, [record.get("_comment"), *_changes(record, names)]))
+        if said and "_date" in record:
+            yield LogLine(record["_date"] * 1_000_000 - offset_ns, "database", said[:_MOST_TEXT])
 
 
 def _changes(record: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -110,9 +109,9 @@ class OvsDatapath(NodeOvs):
             return _system(testbed, journal, dut, name, nic_makers)
         # Report what is missing before starting something that would wait for it.
         missing = lacks(testbed, dut) if dut != TESTBED_DUT or spec.datapath == "system" else None
-        if missing is not None and dut == TESTBED_DUT:
-            raise ConfigError(f"{spec.datapath!r} is not possible here: {missing}", key="dut.ovs.datapath")
         if missing is not None:
+            if dut == TESTBED_DUT:
+                raise ConfigError(f"{spec.datapath!r} is not possible here: {missing}", key="dut.ovs.datapath")
             raise TestbedError(f"the {spec.datapath!r} datapath is not possible here: {missing}")
         # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
         binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
@@ -201,7 +200,9 @@ class OvsDatapath(NodeOvs):
 
         ``killed``: by SIGKILL, as in a crash; otherwise OVS is asked to exit. UnavailableError for the system's OVS.
         """
-        self._own().restart(killed=killed)
+        instance = self._own()
+        instance.stop_vswitchd(killed=killed)
+        instance.start_vswitchd()
         self._serve(flows=True)
 
     def operation(self, name: str, **details: str) -> Operation:
@@ -254,7 +255,7 @@ class OvsDatapath(NodeOvs):
     ) -> None:
         detail = self._info.detail.replace(str(instance.binaries.vswitchd), str(binaries.vswitchd))
         self._testbed = testbed
-        restart_as_ovs_ctl(instance, self._serve, (binaries, options))
+        restart_as_ovs_ctl(instance, self._serve, partial(instance.use, binaries, options))
         self.collector.forget_version()
         self._info = replace(
             self._info,
@@ -271,15 +272,16 @@ class OvsDatapath(NodeOvs):
         attached = self._attach_controllers(fail_mode)
 
         def lose() -> None:
-            asked_ns = time.monotonic_ns()
+            before = instance.log_text().count(_FAILED_OPEN)
             for controller in attached:
                 controller.lose()
             instance.note("the controller is lost")
             if fail_mode == "standalone":
-                log = partial(instance.log_since, asked_ns)
-                wait_until(
-                    lambda: any(_FAILED_OPEN in line.text for line in log()), f"OVS to log {_FAILED_OPEN!r}", 20.0
-                )
+
+                def failed_open() -> bool:
+                    return instance.log_text().count(_FAILED_OPEN) > before
+
+                wait_until(failed_open, f"OVS to log {_FAILED_OPEN!r}", _FAILS_OPEN_S, interval_s=0.1)
 
         return Operation(lose, partial(self._attach_controllers, fail_mode))
 

@@ -163,20 +163,19 @@ class Ovsdb:
     Every wait has a deadline and checks that the daemons live, because a dead vswitchd never raises ``cur_cfg``.
     """
 
-    def __init__(self, socket: Path, schema: Path, check_alive: Callable[[], None]) -> None:
+    def __init__(self, socket: Path, check_alive: Callable[[], None]) -> None:
         """Prepare; ``connect`` waits. ``check_alive`` raises if a daemon has died."""
         self._socket = socket
-        self._idl = _open_idl(socket, schema)
         self._check_alive = check_alive
 
-    def connect(self, deadline_s: float) -> None:
+    def connect(self, schema: Path, deadline_s: float) -> None:
+        """Connect at once, also anew to a server that was restarted: the IDL itself waits for a second and longer."""
+        read = json.loads(schema.read_text(encoding="utf-8"))  # the IDL's own parser is fifty times slower
+        helper = ovs.db.idl.SchemaHelper(schema_json=read)
+        for table, columns in present_columns(read).items():
+            helper.register_columns(table, columns)
+        self._idl = ovs.db.idl.Idl(f"unix:{self._socket}", helper)
         self.wait(lambda: self._idl.change_seqno != 0, "the OVS database", deadline_s)
-
-    def reopen(self, schema: Path, deadline_s: float) -> None:
-        """Connect anew at once, to a server that was restarted: the IDL itself waits for a second and longer."""
-        self._idl.close()
-        self._idl = _open_idl(self._socket, schema)
-        self.connect(deadline_s)
 
     @property
     def has_root(self) -> bool:
@@ -246,18 +245,12 @@ class Ovsdb:
         deadline = Deadline(deadline_s)
         target = self._commit(change, what, deadline_s, applied)
         meanwhile()
-
-        def progress() -> str:
-            if not self.has_root:
-                return "no Open_vSwitch row"
-            return f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}"
-
         if applied:
             self.wait(
                 lambda: self.has_root and int(self.root.cur_cfg) >= target,
                 f"ovs-vswitchd to apply {what}",
                 max(0.01, deadline.left_s),
-                progress,
+                lambda: f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}",
             )
 
     def _commit(
@@ -288,14 +281,6 @@ class Ovsdb:
 
     def close(self) -> None:
         self._idl.close()
-
-
-def _open_idl(socket: Path, schema: Path) -> ovs.db.idl.Idl:
-    read = json.loads(schema.read_text(encoding="utf-8"))  # the IDL's own parser is fifty times slower
-    helper = ovs.db.idl.SchemaHelper(schema_json=read)
-    for table, columns in present_columns(read).items():
-        helper.register_columns(table, columns)
-    return ovs.db.idl.Idl(f"unix:{socket}", helper)
 
 
 def present_columns(schema: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,7 +19,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.net.namespaces import Home, LiveNamespace
-from pytest_nfvperf.adapters.ovs.event_log import events_since
+from pytest_nfvperf.adapters.ovs.event_log import PROBLEM, events_since
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, RefusedError, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
@@ -220,8 +219,7 @@ class RunningOvs(ABC):
 
     def problems(self) -> str:
         """The last warnings and errors of vswitchd."""
-        marks = ("|WARN|", "|ERR|", "|EMER|")
-        return "\n".join([line for line in self.log_text().splitlines() if any(mark in line for mark in marks)][-20:])
+        return "\n".join([line for line in self.log_text().splitlines() if PROBLEM.search(line)][-20:])
 
     def pin_main_thread(self, cpus: tuple[int, ...] = ()) -> None:  # noqa: B027 - the system has placed it
         """Pin a private vswitchd's main thread to these CPUs, or to those that it started on."""
@@ -367,8 +365,8 @@ class OvsInstance(RunningOvs):
             root.other_config = self.other_config
             root.next_cfg = 1
 
-        database = Ovsdb(self.database, self.binaries.schema, self.check_running)
-        database.connect(10.0)
+        database = Ovsdb(self.database, self.check_running)
+        database.connect(self.binaries.schema, 10.0)
         database.transact(initialise, "the initial configuration", 10.0, applied=False)
         return database
 
@@ -395,23 +393,14 @@ class OvsInstance(RunningOvs):
 
         awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
         self.db.wait(configured, awaited, _START_DEADLINE_S)
-        if self.other_config.get("hw-offload") == "true":
-            self._log_refused_flows()
-        return vswitchd
-
-    def _log_refused_flows(self) -> None:
-        for module in _OFFLOAD_MODULES:
+        for module in _OFFLOAD_MODULES if self.other_config.get("hw-offload") == "true" else ():
             with suppress(RefusedError):  # this version calls it otherwise
                 self.ctl.call("vlog/set", f"{module}:file:dbg")
+        return vswitchd
 
     def note(self, step: str) -> None:
         """Note what we did to it, for ``log_since``."""
         self.steps.append(LogLine(time.monotonic_ns(), "nfvperf", step))
-
-    def restart(self, *, killed: bool = False) -> None:
-        """Restart vswitchd. The database stays, so it makes bridges and ports again; flows are gone."""
-        self.stop_vswitchd(killed=killed)
-        self.start_vswitchd()
 
     def stop_vswitchd(self, *, killed: bool = False) -> None:
         """Ask vswitchd to exit, as the distributions' service does; ``killed``: SIGKILL, as in a crash."""
@@ -442,12 +431,10 @@ class OvsInstance(RunningOvs):
         ``changed``: keys of other_config; an empty value removes one.
         """
 
-        def expect_configuration(transaction: ovs.db.idl.Transaction) -> None:
-            self._change_config(changed, transaction)
-            self.db.root.next_cfg = int(self.db.root.next_cfg) + 1
+        def start() -> None:
+            self.vswitchd = self._start_vswitchd()
 
-        self.db.transact(expect_configuration, "what OVS is to start with", _EXIT_DEADLINE_S, applied=False)
-        self.vswitchd = self._start_vswitchd()
+        self.set_config(changed, meanwhile=start)
         self.note("ovs-vswitchd has taken its configuration")
 
     def restart_database(self, between: Callable[[], None] = lambda: None) -> None:
@@ -460,7 +447,8 @@ class OvsInstance(RunningOvs):
             self._end(self._processes.pop(_SERVER), ctl)
         between()
         server = self._serve_database(None, self._nice())
-        self.db.reopen(self.binaries.schema, _SERVER_DEADLINE_S)
+        self.db.close()
+        self.db.connect(self.binaries.schema, _SERVER_DEADLINE_S)
         set_session_priority(server.pid, 0)
         self.note("ovsdb-server answers")
 
@@ -482,13 +470,14 @@ class OvsInstance(RunningOvs):
         takes_turns = not process.preferred or (process.counted and self.options.dpdk)
         return 0 if takes_turns else _VSWITCHD_NICE
 
-    def set_config(self, changed: Mapping[str, str]) -> None:
+    def set_config(self, changed: Mapping[str, str], meanwhile: Callable[[], None] = lambda: None) -> None:
         """Change keys of other_config, and wait until vswitchd has applied it; an empty value removes one."""
-        self.db.transact(partial(self._change_config, changed), "a change of its settings", _START_DEADLINE_S)
 
-    def _change_config(self, changed: Mapping[str, str], _: ovs.db.idl.Transaction) -> None:
-        config = {**self.db.root.other_config, **changed}
-        self.db.root.other_config = {key: value for key, value in config.items() if value}
+        def change(_: ovs.db.idl.Transaction) -> None:
+            config = {**self.db.root.other_config, **changed}
+            self.db.root.other_config = {key: value for key, value in config.items() if value}
+
+        self.db.transact(change, "its settings", _START_DEADLINE_S, meanwhile=meanwhile)
 
     def use(self, binaries: OvsBinaries, options: InstanceOptions) -> dict[str, str]:
         """Start programs of another installation from now on; returns what changes in other_config.

@@ -164,8 +164,8 @@ class SystemOvs(RunningOvs):
             schema = self.directory / "vswitch.ovsschema"
             with closing(JsonRpc(sockets.database, "ovsdb-server")) as rpc:
                 schema.write_text(json.dumps(rpc.request("get_schema", [_DATABASE])), encoding="utf-8")
-            database = Ovsdb(sockets.database, schema, self.check_alive)
-            database.connect(_DEADLINE_S)
+            database = Ovsdb(sockets.database, self.check_alive)
+            database.connect(schema, _DEADLINE_S)
             self.db = database
             text = self.ctl.call("version")
             match = OVS_VERSION.search(text)

@@ -7,33 +7,30 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
-from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, copy_schema
+from pytest_nfvperf.adapters.ovs.private_ovs import OvsInstance, copy_schema
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 
 _WAIT = "flow-restore-wait"
 _MOST_PRINTED = 2_000
 _LOADERS = ("usr/lib/*/ld-linux*", "lib/*/ld-linux*")
+_TOOLS = ("ovs-ofctl", "ovs-vsctl", "ovs-appctl")
 
 
 def ovs_save(binaries: OvsBinaries) -> Path:
     """The version's own script; UnavailableError where it, or a program that it calls, is not installed."""
     script = binaries.schema.parent / "scripts" / "ovs-save"
-    for path in (script, *_tools(binaries)):
+    for path in (script, *map(binaries.ofctl.with_name, _TOOLS)):
         if not path.is_file():
             raise UnavailableError(
                 f"OVS's own scripts restore flows, and OVS {binaries.version} has no {path}: use a complete "
                 "installation, or flows='lost'"
             )
     return script
-
-
-def _tools(binaries: OvsBinaries) -> list[Path]:
-    return [binaries.ofctl.with_name(name) for name in ("ovs-ofctl", "ovs-vsctl", "ovs-appctl")]
 
 
 def _command_line(binaries: OvsBinaries, program: Path) -> str:
@@ -51,12 +48,12 @@ def _command_line(binaries: OvsBinaries, program: Path) -> str:
 
 
 def restart_as_ovs_ctl(
-    instance: OvsInstance, serve: Callable[[], None], *version: tuple[OvsBinaries, InstanceOptions]
+    instance: OvsInstance, serve: Callable[[], None], use: Callable[[], Mapping[str, str]] = dict
 ) -> None:
     """Restart ovsdb-server and vswitchd as ``restart()`` of OVS's utilities/ovs-lib.in does.
 
-    ``serve``: called once vswitchd has its ports: what it learns from the network. ``version``: to start; the database
-    is converted, up or down.
+    ``serve``: called once vswitchd has its ports: what it learns from the network. ``use``: ``instance.use`` another
+    version, which is started then; the database is converted, up or down.
 
     Raises:
         TestbedError: a daemon did not end or start, or a script did not run. Flows that OVS refuses are only noted.
@@ -65,10 +62,10 @@ def restart_as_ovs_ctl(
     script = instance.directory / "restore-flows.sh"
     save = [str(ovs_save(instance.binaries)), "save-flows", *sorted(instance.db.rows("Bridge"))]
     _run_script(instance, "ovs-save has saved the flows", *save, output=script)
-    changed = [entry for each in version for entry in instance.use(*each).items()]
+    changed = use()
     instance.restart_database(lambda: _convert(instance))
     instance.stop_vswitchd()
-    instance.start_vswitchd({**dict(changed), _WAIT: "true"})
+    instance.start_vswitchd({**changed, _WAIT: "true"})
     serve()
     _run_script(instance, "the script of ovs-save has restored the flows", str(script))
     instance.set_config({_WAIT: ""})
@@ -81,11 +78,11 @@ def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | 
     tools = here / "tools"
     try:
         tools.mkdir(exist_ok=True)
-        for program in _tools(instance.binaries):
-            target = f" --target={here}/vswitchd.ctl" if program.name == "ovs-appctl" else ""
-            command_line = _command_line(instance.binaries, program) + target
-            (tools / program.name).write_text(f'#!/bin/sh\n{command_line} "$@"\n', encoding="utf-8")
-            (tools / program.name).chmod(0o755)
+        for name in _TOOLS:
+            command_line = _command_line(instance.binaries, instance.binaries.ofctl.with_name(name))
+            target = f" --target={here}/vswitchd.ctl" if name == "ovs-appctl" else ""
+            (tools / name).write_text(f'#!/bin/sh\n{command_line}{target} "$@"\n', encoding="utf-8")
+            (tools / name).chmod(0o755)
         where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}"]
         where += [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
         said = instance.run_beside("env", *where, "sh", *command)
