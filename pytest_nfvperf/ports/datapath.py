@@ -52,10 +52,10 @@ class LinkOutage:
         after_s = (self.lost_ns - began_ns) / 1e9
         lost = f"lost its link {after_s:.1f} s after the trial began"
         when = lost if after_s >= 0 else "had no link as the trial began"
-        until = (
-            "and has none yet" if self.restored_ns is None else f"for {(self.restored_ns - self.lost_ns) / 1e9:.1f} s"
-        )
-        return InvalidReason(Reason.LINK_DOWN, f"{whose} port {name} {when}, {until}")
+        lasted = "and has none yet"
+        if self.restored_ns is not None:
+            lasted = f"for {(self.restored_ns - self.lost_ns) / 1e9:.1f} s"
+        return InvalidReason(Reason.LINK_DOWN, f"{whose} port {name} {when}, {lasted}")
 
 
 class Collector(ABC):
@@ -211,9 +211,8 @@ class BuiltTopology(ABC):
 class Operation(NamedTuple):
     """An operation on a DUT, prepared: it is possible here.
 
-    Attributes:
-        act: does it, and returns when the DUT has taken its configuration again. TestbedError where it does not.
-        undo: makes the same possible again; None where nothing is to be undone.
+    ``act`` returns when the DUT has taken its configuration again; TestbedError where it does not. ``undo`` makes the
+    same possible again; None where nothing is to be undone.
     """
 
     act: Callable[[], object]

@@ -5,21 +5,25 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
+from pytest_nfvperf.adapters.ovs import private_ovs
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import OvsInstance
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
@@ -362,6 +366,41 @@ def test_a_kept_version_takes_over_ports_and_flows_and_gives_them_back(
         done.undo()
         assert (running.info(), schema_of(running)) == (was, schema)
         forwards_whole(generator, topology)
+
+
+def threads(running: OvsDatapath) -> list[tuple[str, list[int]]]:
+    """The names of vswitchd's threads, without their numbers, and their CPUs."""
+    found = [(task.name, (task / "comm").read_text()) for task in Path(f"/proc/{running.instance.pid}/task").iterdir()]
+    return sorted((re.sub(r"\d+", "", name), sorted(os.sched_getaffinity(int(thread)))) for thread, name in found)
+
+
+@needs_hugepages
+@pytest.mark.parametrize("flows", ["lost", "restored"])
+def test_a_restart_leaves_the_generators_cpu_alone_and_then_the_pmds(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, flows: str
+) -> None:
+    """Steps: restart without and with vhost-user ports. Verify: where vswitchd starts; each thread's CPUs as before."""
+    bed, topology, started_cpus = testbed("dpdk"), phy2phy(), []
+    bed = dataclasses.replace(bed, cpus=dataclasses.replace(bed.cpus, generator=bed.cpus.housekeeping))
+
+    def note_cpus(journal: Journal, name: str, *arguments: object, **options: Any) -> ManagedProcess:
+        if name == "ovs-vswitchd":
+            started_cpus.append(options["cpus"])
+        return spawn(journal, name, *arguments, **options)
+
+    monkeypatch.setattr(private_ovs, "spawn", note_cpus)
+    with started_on(bed, journal, "cpus") as running, run_dir() as directory, embedded_in(directory) as generator:
+        running.operation("restart", flows=flows).act()
+        built = running.build(topology)
+        generator.attach(generator_ports(topology, built))
+        built.wait_ready(20)
+        before = threads(running)
+        running.operation("restart", flows=flows).act()
+        assert threads(running) == before
+        forwards_whole(generator, topology)
+        cpus = {name.startswith("pmd-"): tuple(on) for name, on in before}
+        assert cpus == {True: bed.cpus.pmd, False: bed.cpus.housekeeping}
+    assert started_cpus == [bed.cpus.housekeeping, bed.cpus.housekeeping, bed.cpus.pmd]
 
 
 def test_a_vswitchd_that_dies_before_its_flows_are_back_is_evidence(

@@ -9,7 +9,7 @@ import resource
 import threading
 import time
 from abc import abstractmethod
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -44,6 +44,7 @@ from pytest_nfvperf.adapters.ovs.rows import (
     interface_error,
     mirror_text,
     not_granted,
+    ofport_of,
     port_text,
     refuse_powerless,
     replace_mirrors,
@@ -127,10 +128,9 @@ def refuse_too_deep(topology: Topology) -> None:
     longest, reached = 0, set[str]()
     for bridge in neighbours:
         if bridge not in reached:
-            distances = _distances(neighbours, bridge)
-            reached |= distances.keys()
-            farthest = max(distances, key=lambda name: distances[name])
-            longest = max(longest, *_distances(neighbours, farthest).values())
+            layers = _layers(neighbours, bridge)
+            reached.update(*layers)
+            longest = max(longest, len(_layers(neighbours, layers[-1].pop())) - 1)
     if longest > _MOST_PATCHES:
         raise ConfigError(
             f"topology {topology.name!r} has {longest} patch ports in a row ({longest + 1} bridges), and OVS drops "
@@ -138,14 +138,13 @@ def refuse_too_deep(topology: Topology) -> None:
         )
 
 
-def _distances(neighbours: Mapping[str, Set[str]], start: str) -> dict[str, int]:
-    distances, waiting = {start: 0}, deque([start])
-    while waiting:
-        bridge = waiting.popleft()
-        for other in neighbours[bridge] - distances.keys():
-            distances[other] = distances[bridge] + 1
-            waiting.append(other)
-    return distances
+def _layers(neighbours: Mapping[str, Set[str]], start: str) -> list[set[str]]:
+    """The bridges that are no, one, two, ... patches from ``start``."""
+    layers, reached = [{start}], {start}
+    while farther := set[str]().union(*(neighbours[bridge] for bridge in layers[-1])) - reached:
+        layers.append(farther)
+        reached |= farther
+    return layers
 
 
 def listening_sockets(table: Path = _UNIX_SOCKETS) -> set[str]:
@@ -179,10 +178,7 @@ class VhostConnector:
         deadline_s: float = _SET_PATH_DEADLINE_S,
         tables: Collection[Path] = (_UNIX_SOCKETS,),
     ) -> None:
-        """Prepare; ``start`` watches.
-
-        ``sockets``: path of each interface's far end. ``tables``: lists of Unix sockets of the far ends' namespaces.
-        """
+        """``sockets``: path of each interface's far end. ``tables``: lists of Unix sockets of their namespaces."""
         self._tables = frozenset(tables)
         self._rpc = JsonRpc(database, "ovsdb-server")
         self._waiting = dict(sockets)
@@ -337,14 +333,12 @@ class BuiltOvsTopology(BuiltNode):
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by port of the topology, including ends of links; of a bond the first."""
         rows = self.instance.db.rows("Interface")
-        return {
-            name: int(value_of(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()
-        }
+        return {name: ofport_of(rows[wired.interfaces[0].interface]) for name, wired in self._wired.items()}
 
     def port_names(self, bridge: str) -> dict[int, str]:
         rows = self.instance.db.rows("Interface")
         return {
-            int(value_of(rows[each.interface].ofport) or -1): name
+            ofport_of(rows[each.interface]): name
             for name, wired in self._wired.items()
             if wired.bridge == bridge
             for each in wired.interfaces  # a bond has several numbers
@@ -451,15 +445,11 @@ class BuiltOvsTopology(BuiltNode):
         for name in [*self.topology.bridges, *self.interface_names()]:
             error = interface_error(rows.get(name))
             if error is not None:
-                advice = ""
                 if os.strerror(errno.EMFILE) in error:
                     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-                    advice = (
-                        f"; the hard limit of open files here is {most} (ulimit -Hn): raise it, or build fewer bridges "
-                        "and ports"
-                    )
+                    error += f"; the hard limit of open files here is {most} (ulimit -Hn): raise it, or build less"
                 raise TestbedError(
-                    f"interface {name!r} of topology {self.topology.name!r}: {error}{advice}",
+                    f"interface {name!r} of topology {self.topology.name!r}: {error}",
                     evidence={"ovs-vswitchd.log (warnings)": self.instance.problems()},
                 )
 
@@ -498,25 +488,22 @@ class BuiltOvsTopology(BuiltNode):
         The kernel knows those of its interfaces, also where DPDK reads them (its af_packet calls every link up). OVS
         knows those of NICs that DPDK drives.
         """
-        members = [((member.port, member.interface), member) for member in self._physical()]
-        by_kernel = {
-            member.kernel or member.interface: name
-            for name, member in members
-            if member.kernel or member.type == "system"
-        }
         rows = self.instance.db.rows("Interface")
-        by_ovs: defaultdict[str, dict[int, LinkName]] = defaultdict(dict)
-        for name, member in members:
-            if name not in by_kernel.values():
-                by_ovs[member.bridge][int(value_of(rows[member.interface].ofport) or -1)] = name
-        sockets = {bridge: self.management_socket(bridge) for bridge in by_ovs}
+        by_kernel: dict[str, LinkName] = {}
+        by_ovs: defaultdict[Path, dict[int, LinkName]] = defaultdict(dict)
+        for member in self._physical():
+            name = (member.port, member.interface)
+            if member.kernel or member.type == "system":
+                by_kernel[member.kernel or member.interface] = name
+            else:
+                by_ovs[self.management_socket(member.bridge)][ofport_of(rows[member.interface])] = name
 
         def read() -> dict[LinkName, LinkReading]:
             links = read_links() if by_kernel else {}
             kernel_links = ((by_kernel[name], link) for name, link in links.items() if name in by_kernel)
             readings = {name: LinkReading(link.carrier, link.losses) for name, link in kernel_links}
             for bridge, names in by_ovs.items():
-                with connected(sockets[bridge], "links") as connection:
+                with connected(bridge, "links") as connection:
                     readings |= {names[number]: LinkReading(up) for number, up in links_up(connection, names).items()}
             return readings
 
@@ -560,13 +547,9 @@ class BuiltOvsTopology(BuiltNode):
 
     def _check_link_was_set(self, port: str, interface: str) -> None:
         """UnavailableError if the driver left the link as it was: OVS only drops what it would send, and logs why."""
-        line = f"Interface {interface} does not support link state configuration"
-
-        def refused() -> bool:
-            return any(line in log for log in self.instance.logs().values())
-
+        line, logs = f"Interface {interface} does not support link state configuration", self.instance.logs
         with suppress(DeadlineError):
-            wait_until(refused, f"OVS to log {line!r}", _LOGGED_WITHIN_S)
+            wait_until(lambda: any(line in log for log in logs().values()), f"OVS to log {line!r}", _LOGGED_WITHIN_S)
             self.instance.ctl.call("netdev-dpdk/set-admin-state", interface, "up")
             self.instance.db.refresh()
             driver = self.instance.db.rows("Interface")[interface].status.get("driver_name", "of its NIC")
@@ -575,9 +558,8 @@ class BuiltOvsTopology(BuiltNode):
     def configuration(self) -> str:
         db = self.instance.db
         db.refresh()
-        root = db.root
         parts = ["# Open_vSwitch other_config"]
-        parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
+        parts += [f"{key}={value}" for key, value in sorted(db.root.other_config.items())]
         for bridge in self.topology.bridges:
             row = db.rows("Bridge")[bridge]
             kind = f"datapath_type={row.datapath_type or 'system'} fail_mode={value_of(row.fail_mode)}"
@@ -615,11 +597,9 @@ class BuiltOvsTopology(BuiltNode):
                 self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline
                 self._port_maker.release()
             self._remove_bridges()
-        except Exception:
-            # A failed removal is not tried again. The clause below is for signals only: they are no Exception.
-            raise
-        except BaseException:
-            self.closed = False  # a signal's handler interrupted the removal: the next close continues it
+        except BaseException as error:
+            # A removal that a signal's handler interrupted goes on in the next close. A failed one is not tried again.
+            self.closed = isinstance(error, Exception)
             raise
         finally:
             self._port_maker.close()
@@ -663,8 +643,6 @@ class BuiltOvsTopology(BuiltNode):
 
     def _set_log_level(self, level: str) -> None:
         # What OVS logs while its taps go is no evidence, and must not appear in a later error.
-        if not self.instance.owned:
-            return
         with suppress(TestbedError):  # the removal goes on even if vswitchd does not answer this
-            for module in _NOISY:
+            for module in _NOISY if self.instance.owned else ():
                 self.instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)

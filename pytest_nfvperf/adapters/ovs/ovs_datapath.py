@@ -31,15 +31,13 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableEr
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.outage import LogLine
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
-from pytest_nfvperf.model.testbed.ovs_settings import DATAPATHS, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Datapath, Operation, Sampler
 
-_FAILED_OPEN = "failing open"
-"""vswitchd says so when a bridge goes on without a controller (ofproto/fail-open.c)."""
-
-_FAILS_OPEN_S = 20.0
+_FAILED_OPEN, _FAILS_OPEN_S = "failing open", 20.0
+"""vswitchd says so when a bridge goes on without a controller (ofproto/fail-open.c), which takes it 3 s."""
 
 _COUNTED_SLEEP_US = 500
 """The longest sleep of an idle PMD while instructions are counted, which runs everything on one CPU."""
@@ -100,15 +98,10 @@ class OvsDatapath(NodeOvs):
         """
         asked, testbed = (testbed, dut), _testbed_of(testbed, dut)
         spec = testbed.ovs
-        if spec.datapath not in DATAPATHS:
-            raise ConfigError(
-                f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
-                key="dut.ovs.datapath",
-            )
         if spec.instance == "system":
             return _system(testbed, journal, dut, name, nic_makers)
         # Report what is missing before starting something that would wait for it.
-        missing = lacks(testbed, dut) if dut != TESTBED_DUT or spec.datapath == "system" else None
+        missing = lacks(testbed, dut) if dut != TESTBED_DUT or spec.datapath not in {"dpdk", "netdev"} else None
         if missing is not None:
             if dut == TESTBED_DUT:
                 raise ConfigError(f"{spec.datapath!r} is not possible here: {missing}", key="dut.ovs.datapath")
@@ -127,10 +120,8 @@ class OvsDatapath(NodeOvs):
         instance = OvsInstance(journal, binaries, replace(options, process=process or Vswitchd()), name)
         try:
             kind, detail = _describe(binaries, options, reason, cabled=bool(testbed.ports))
-            dpdk_version = binaries.dpdk_version if options.dpdk else None
             cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
-            facts = installation_facts(spec, binaries, instance)
-            info = DatapathInfo(kind, binaries.version, dpdk_version, detail, **facts, cores=cores)
+            info = DatapathInfo(kind, detail=detail, cores=cores, **installation_facts(spec, instance))
         except BaseException:
             instance.close()
             raise
@@ -161,8 +152,7 @@ class OvsDatapath(NodeOvs):
         cpus = self._testbed.cpus
         has_veth = any(not end.ring for end in uplinks.ends.values())
         reads = self.instance.owned and self.instance.options.dpdk and (topology.veths or has_veth)
-        shared = set(cpus.housekeeping) & set(cpus.generator)
-        return cpus.pmd if reads and topology.ports and shared else ()
+        return cpus.pmd if reads and topology.ports and self.instance.options.beside_generator else ()
 
     def collectors(self) -> tuple[Collector, ...]:
         """The sources "ovs" (ports, PMDs, coverage), "pmd-sched", "links" (losses of link) and "kernel"."""
@@ -175,8 +165,7 @@ class OvsDatapath(NodeOvs):
 
     def samplers(self) -> tuple[Sampler, ...]:
         # OVS answers both on its main thread, not on a PMD's.
-        threads = PollingThreads(lambda: self.instance.pid)
-        return (OvsSampler(self.instance, self.collector), threads)
+        return (OvsSampler(self.instance, self.collector), PollingThreads(lambda: self.instance.pid))
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:
         self._built = [built for built in self._built if not built.closed]
@@ -257,13 +246,7 @@ class OvsDatapath(NodeOvs):
         self._testbed = testbed
         restart_as_ovs_ctl(instance, self._serve, partial(instance.use, binaries, options))
         self.collector.forget_version()
-        self._info = replace(
-            self._info,
-            version=binaries.version,
-            dpdk_version=binaries.dpdk_version if options.dpdk else None,
-            detail=detail,
-            **installation_facts(testbed.ovs, binaries, instance),
-        )
+        self._info = replace(self._info, detail=detail, **installation_facts(testbed.ovs, instance))
 
     def _attach_controllers(self, fail_mode: str) -> list[OwnController]:
         return [built.attach_controller(fail_mode) for built in self._live_topologies()]
@@ -335,6 +318,7 @@ def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, m
         pci=tuple(pci_address(port.pci) for port in testbed.ports if port.kind == "pci" and port.pci),
         other_config={**dict(spec.other_config), **offload, **policy, **of_tuning},
         tuning=tuning,
+        beside_generator=bool(set(testbed.cpus.housekeeping) & set(testbed.cpus.generator)),
     )
 
 

@@ -90,22 +90,16 @@ class JsonRpc:
     def _exchange(self, request: bytes, deadline: Deadline) -> dict[str, Any]:
         if self._socket is None:
             self._received = b""
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            connection.settimeout(max(0.001, deadline.left_s))
-            try:
-                connection.connect(str(self._path))
-            except OSError:
-                connection.close()
-                raise
-            self._socket = connection
-        connection = self._socket
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            self._socket.settimeout(max(0.001, deadline.left_s))
+            self._socket.connect(str(self._path))
         if self._aborted:
             raise ConnectionAbortedError("the request was aborted")
-        connection.sendall(request)
+        self._socket.sendall(request)
         while (reply := self._take_reply()) is None:
-            if not deadline.wait_ready(connection.fileno()):
+            if not deadline.wait_ready(self._socket.fileno()):
                 raise TimeoutError
-            received = connection.recv(_RECEIVE_BYTES)
+            received = self._socket.recv(_RECEIVE_BYTES)
             if not received:
                 raise ConnectionResetError("the connection was closed")
             self._received += received

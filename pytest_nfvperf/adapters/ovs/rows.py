@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import ovs.db.idl
 
@@ -16,6 +17,7 @@ from pytest_nfvperf.model.topology.limiters import OF_DPDK, OF_KERNEL, Limiter, 
 from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology, bridge_of
 
+T = TypeVar("T")
 OFPP_NORMAL = 0xFFFFFFFA
 """OpenFlow 1.4, 7.2.1: forward as an Ethernet switch that learns MAC addresses."""
 
@@ -23,6 +25,11 @@ _MIRROR_DEADLINE_S = 10.0
 _BRIDGE = "bridge"
 
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
+
+
+def _optional(value: T | None) -> list[T]:
+    """The value of an optional column, as ``value_of`` reads it."""
+    return [] if value is None else [value]
 
 
 def _insert_mirrors(
@@ -39,12 +46,8 @@ def _insert_mirrors(
         row.select_src_port = [ports[name] for name in mirror.select_src]
         row.select_dst_port = [ports[name] for name in mirror.select_dst]
         row.select_vlan = list(mirror.select_vlan)
-        if mirror.output is not None:
-            row.output_port = ports[mirror.output]
-        if mirror.output_vlan is not None:
-            row.output_vlan = mirror.output_vlan
-        if mirror.snaplen is not None:
-            row.snaplen = mirror.snaplen
+        row.output_port = [ports[name] for name in _optional(mirror.output)]
+        row.output_vlan, row.snaplen = _optional(mirror.output_vlan), _optional(mirror.snaplen)
         bridge.addvalue("mirrors", row)
 
 
@@ -144,12 +147,10 @@ def _insert_limiter(
     config, queues = qos_settings(limiter)
     qos = transaction.insert(transaction.idl.tables["QoS"])
     qos.type, qos.other_config, qos.external_ids = str(limiter.kind), config, of_bridge
-    rows = {}
-    for number, of_queue in queues.items():
-        rows[number] = transaction.insert(transaction.idl.tables["Queue"])
-        rows[number].other_config, rows[number].external_ids = of_queue, of_bridge
-    qos.queues = rows
-    port.qos = qos
+    rows = {number: transaction.insert(transaction.idl.tables["Queue"]) for number in queues}
+    for number, row in rows.items():
+        row.other_config, row.external_ids = queues[number], of_bridge
+    qos.queues, port.qos = rows, qos
 
 
 def delete_qos(transaction: ovs.db.idl.Transaction, bridges: Collection[Row], tag: str) -> None:
@@ -166,28 +167,15 @@ def delete_qos(transaction: ovs.db.idl.Transaction, bridges: Collection[Row], ta
 def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
     port = transaction.insert(transaction.idl.tables["Port"])
     port.name = wired.interface
-    interfaces = []
-    for own in wired.interfaces:
-        interface = transaction.insert(transaction.idl.tables["Interface"])
-        interface.name, interface.type = own.interface, own.type
-        if own.options:
-            interface.options = dict(own.options)
-        if own.other_config:
-            interface.other_config = dict(own.other_config)
-        if own.mtu_request is not None:
-            interface.mtu_request = own.mtu_request
-        interfaces.append(interface)
-    port.interfaces = interfaces
+    port.interfaces = interfaces = [transaction.insert(transaction.idl.tables["Interface"]) for _ in wired.interfaces]
+    for own, interface in zip(wired.interfaces, interfaces, strict=True):
+        interface.name, interface.type, interface.mtu_request = own.interface, own.type, _optional(own.mtu_request)
+        interface.options, interface.other_config = dict(own.options), dict(own.other_config)
     for column, value in wired.bond.items():
         setattr(port, column, value)
-    vlan = wired.vlan
-    if vlan is not None:
+    if (vlan := wired.vlan) is not None:
         # An access port has a tag, a trunk a list of VLANs. With both, the tag is the VLAN of untagged frames.
-        if vlan.tag is not None:
-            port.tag = vlan.tag
-        if vlan.trunks:
-            port.trunks = list(vlan.trunks)
-        port.vlan_mode = vlan_mode(vlan)
+        port.tag, port.trunks, port.vlan_mode = _optional(vlan.tag), list(vlan.trunks), vlan_mode(vlan)
     return port
 
 
@@ -198,13 +186,16 @@ def vlan_mode(vlan: Vlan) -> str:
     return "native-untagged" if vlan.trunks else "access"
 
 
+def ofport_of(row: Row) -> int:
+    return int(value_of(row.ofport) or -1)
+
+
 def interface_error(row: Row | None) -> str | None:
     if row is None:
         return "not in the database"
-    error = value_of(row.error)
-    if error:
+    if error := value_of(row.error):
         return str(error)
-    return "OVS gave it no port number (ofport -1)" if value_of(row.ofport) in {None, -1} else None
+    return "OVS gave it no port number (ofport -1)" if ofport_of(row) == -1 else None
 
 
 _GRANTED = {
@@ -229,15 +220,12 @@ def not_granted(asked: OvsPort, row: Row, listing: str) -> list[str]:
     status = dict(row.status)
     found = []
     for option, (what, key, names) in _GRANTED.items():
-        granted = next((config[name] for name in names if name in config), None)
-        if option == "n_rxq" and granted is None:
-            granted = status.get("n_rxq")
+        of_queues = status if option == "n_rxq" else {}
+        granted = next((config[name] for name in names if name in config), of_queues.get(option))
         wanted = asked.options.get(option)
         if wanted is None or granted is None or int(granted) == int(wanted):
             continue
-        most = (
-            f", which has {status['max_rx_queues']} at most" if option == "n_rxq" and "max_rx_queues" in status else ""
-        )
+        most = f", which has {of_queues['max_rx_queues']} at most" if "max_rx_queues" in of_queues else ""
         found.append(
             f"port {asked.interface!r}: {wanted} {what} were asked for, and OVS has {granted}: the driver is "
             f"{status.get('driver_name', 'unknown')}{most}. Write '{key}: {granted}', or take another device"

@@ -14,9 +14,9 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import Home
-from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, OvsBinaries, facts_of_program
+from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, facts_of_program
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
-from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, RunningOvs
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, RunningOvs
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -268,12 +268,14 @@ class SystemOvs(RunningOvs):
             self._journal.discard(self.directory, self._entry)
 
 
-def installation_facts(spec: OvsSpec, binaries: OvsBinaries, instance: RunningOvs) -> dict[str, Any]:
-    """Return the fields ``installation``, ``origin`` and ``build`` of a DatapathInfo."""
+def installation_facts(spec: OvsSpec, instance: OvsInstance) -> dict[str, Any]:
+    """Return the fields of a DatapathInfo that another version changes."""
+    binaries = instance.binaries
     facts = facts_of_program(spec, binaries.vswitchd)
     build = list(facts["build"])
     for name, column in (("port types", "iface_types"), ("datapath types", "datapath_types")):
         types = sorted(getattr(instance.db.root, column)) if instance.db.has_column(_DATABASE, column) else []
         if types:
             build.append((name, ", ".join(map(str, types))))
-    return {**facts, "build": tuple(build)}
+    dpdk_version = binaries.dpdk_version if instance.options.dpdk else None
+    return {**facts, "build": tuple(build), "version": binaries.version, "dpdk_version": dpdk_version}

@@ -6,9 +6,7 @@ Flows are saved and restored by the version's own ``ovs-save``: what that loses 
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
@@ -83,8 +81,7 @@ def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | 
             target = f" --target={here}/vswitchd.ctl" if name == "ovs-appctl" else ""
             (tools / name).write_text(f'#!/bin/sh\n{command_line}{target} "$@"\n', encoding="utf-8")
             (tools / name).chmod(0o755)
-        where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}"]
-        where += [f"OVS_{name}DIR={here}" for name in ("RUN", "LOG", "DB")]
+        where = [f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin", f"TMPDIR={here}", f"OVS_RUNDIR={here}"]
         said = instance.run_beside("env", *where, "sh", *command)
         if output is not None:
             output.write_text(said.stdout, encoding="utf-8")
@@ -97,7 +94,7 @@ def _run_script(instance: OvsInstance, done: str, *command: str, output: Path | 
 def _convert(instance: OvsInstance) -> None:
     """Convert the database to the schema of the programs in use, as ``upgrade_db`` of OVS's ovs-lib does.
 
-    TestbedError where it cannot be: ``ovs-ctl`` would go on with an empty one.
+    TestbedError where it cannot be: ``ovs-ctl`` would go on with an empty one. Nobody reads the copy that it keeps.
     """
     file, binaries = instance.database_file, instance.binaries
 
@@ -106,13 +103,9 @@ def _convert(instance: OvsInstance) -> None:
 
     try:
         schema = copy_schema(binaries.schema, file)
-        if tool("needs-conversion", file, schema) != "yes":
-            return
-        shutil.copyfile(file, file.with_name(f"{file.name}.backup"))
     except OSError as error:
-        raise TestbedError(f"the database {file} cannot be saved before it is converted: {error}") from error
-    former = tool("db-version", file)
-    with suppress(TestbedError):  # an older version may not know all that is in there; ovs-ctl goes on, too
-        tool("compact", file)
-    tool("convert", file, schema)
-    instance.note(f"the database is converted from schema {former} to {tool('db-version', file)}")
+        raise TestbedError(f"the database {file} cannot be converted: {error}") from error
+    if tool("needs-conversion", file, schema) == "yes":
+        former = tool("db-version", file)
+        tool("convert", file, schema)
+        instance.note(f"the database is converted from schema {former} to {tool('db-version', file)}")
