@@ -186,17 +186,14 @@ class BuiltTopology(ABC):
         return {}
 
     def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
-        """What ``ofctl`` (command, bridge, ...), ``appctl`` or ``vsctl`` answers; ArgumentError where it refuses.
+        """What ``ofctl`` (command, bridge, ...; ``lines``: of a file ``-``), ``appctl`` or ``vsctl`` answers.
 
-        ``lines``: of a file ``-`` that ``ofctl`` reads.
+        ArgumentError where it refuses.
         """
         raise UnavailableError("the datapath is no Open vSwitch")
 
     def slow_path(self) -> Mapping[str, int]:
-        """``megaflows``, their ``flow_limit``, ``dump_ms``, ``revalidators`` and ``rss_bytes`` now; takes 1 ms.
-
-        Empty for a datapath without megaflows.
-        """
+        """``megaflows``, ``flow_limit``, ``dump_ms``, ``revalidators``, ``rss_bytes`` now, in 1 ms; or none of them."""
         return {}
 
     def interfaces_of(self, port: str) -> Sequence[str]:
@@ -264,11 +261,10 @@ class Datapath(ABC):
         """Let it continue. Does nothing if it is not frozen, or has ended."""
 
     def restart(self, *, killed: bool = False) -> None:
-        """End it, and start it again under the topologies that are built on it.
+        """End it, and start it again under its topologies; returns when it has taken its configuration again.
 
-        ``killed``: by SIGKILL, as when it crashes. Returns when it has taken its configuration again.
-
-        Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
+        ``killed``: by SIGKILL, as when it crashes. UnavailableError for a DUT that is not ours to restart, TestbedError
+        where it does not start again.
         """
         raise UnavailableError(f"nobody here can restart the datapath {self.info().kind!r}")
 
@@ -277,9 +273,7 @@ class Datapath(ABC):
 
         ``name``: "restart" (``flows``: "lost" or "restored"), "kill", "restart the database of", "upgrade" (``to``: the
         name of a version), "give a controller to" and "take the controller from" (``fail_mode``: "secure" or
-        "standalone"; prepared, the latter has a controller).
-
-        Raises UnavailableError for what this DUT cannot do.
+        "standalone"; prepared, the latter has a controller). UnavailableError for what this DUT cannot do.
         """
         raise UnavailableError(f"nobody here can {name} the datapath {self.info().kind!r}")
 

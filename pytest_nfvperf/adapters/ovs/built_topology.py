@@ -624,10 +624,8 @@ class BuiltOvsTopology(BuiltNode):
             return
         userspace = self.instance.owned and self.instance.options.datapath_type == "netdev"
 
-        def remove_taps() -> None:
-            # Not before OVS begins: it would look for missing taps bridge by bridge.
-            if userspace:
-                self._port_maker.cabling.remove(bridges)
+        # Not before OVS begins: it would look for missing taps bridge by bridge.
+        remove_taps = partial(self._port_maker.cabling.remove, bridges) if userspace else lambda: None
 
         def delete(transaction: ovs.db.idl.Transaction) -> None:
             delete_qos(transaction, present, self.instance.tag)

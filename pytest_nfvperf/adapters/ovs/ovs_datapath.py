@@ -199,7 +199,7 @@ class OvsDatapath(NodeOvs):
             "restart": self._prepare_restart,
             "kill": lambda _: Operation(partial(self.restart, killed=True)),
             "upgrade": self._prepare_upgrade,
-            "restart the database of": lambda instance: Operation(partial(_restart_database, instance)),
+            "restart the database of": lambda instance: Operation(instance.restart_database),
             "give a controller to": lambda _, **more: Operation(partial(self._attach_controllers, **more)),
             "take the controller from": self._prepare_loss,
         }
@@ -255,16 +255,13 @@ class OvsDatapath(NodeOvs):
         attached = self._attach_controllers(fail_mode)
 
         def lose() -> None:
-            before = instance.log_text().count(_FAILED_OPEN)
+            log, awaited = instance.log_text, f"OVS to log {_FAILED_OPEN!r}"
+            before = log().count(_FAILED_OPEN)
             for controller in attached:
                 controller.lose()
             instance.note("the controller is lost")
             if fail_mode == "standalone":
-
-                def failed_open() -> bool:
-                    return instance.log_text().count(_FAILED_OPEN) > before
-
-                wait_until(failed_open, f"OVS to log {_FAILED_OPEN!r}", _FAILS_OPEN_S, interval_s=0.1)
+                wait_until(lambda: log().count(_FAILED_OPEN) > before, awaited, _FAILS_OPEN_S, interval_s=0.1)
 
         return Operation(lose, partial(self._attach_controllers, fail_mode))
 
@@ -320,12 +317,6 @@ def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, m
         tuning=tuning,
         beside_generator=bool(set(testbed.cpus.housekeeping) & set(testbed.cpus.generator)),
     )
-
-
-def _restart_database(instance: OvsInstance) -> None:
-    instance.restart_database()
-    instance.set_config({})
-    instance.note("ovs-vswitchd is connected to its database again")
 
 
 def _testbed_of(testbed: Testbed, dut: Dut) -> Testbed:

@@ -225,40 +225,19 @@ class Ovsdb:
     ) -> None:
         """Make a change in one transaction, and wait until vswitchd has applied it (cur_cfg >= next_cfg).
 
-        Args:
-            change: makes it, on the transaction; it must not call ``refresh`` or ``wait``.
-            what: for messages: "topology phy2phy".
-            deadline_s: for the commit and vswitchd together.
-            applied: whether to wait for vswitchd.
-            meanwhile: called while vswitchd applies the change.
+        ``change``: makes it, without ``refresh`` or ``wait``. ``what``: for messages. ``deadline_s``: for the commit
+        and vswitchd together. ``applied``: whether to wait for vswitchd. ``meanwhile``: called before that.
 
         Raises:
             TestbedError: the database refused it, or vswitchd died.
             DeadlineError: vswitchd did not apply it in time.
         """
-        deadline = Deadline(deadline_s)
-        target = self._commit(change, what, deadline_s, applied)
-        meanwhile()
-        if applied:
-            self.wait(
-                lambda: self.has_root and int(self.root.cur_cfg) >= target,
-                f"ovs-vswitchd to apply {what}",
-                max(0.01, deadline.left_s),
-                lambda: f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}",
-            )
-
-    def _commit(
-        self, change: Callable[[ovs.db.idl.Transaction], None], what: str, deadline_s: float, applied: bool
-    ) -> int:
-        # Returns the next_cfg that vswitchd will apply; 0 if nobody waits for it.
-        kinds = ovs.db.idl.Transaction
+        kinds, deadline, target = ovs.db.idl.Transaction, Deadline(deadline_s), 0
         transaction = kinds(self._idl)
         try:
             change(transaction)
-            target = 0
             if applied:
-                target = int(self.root.next_cfg) + 1
-                self.root.next_cfg = target
+                self.root.next_cfg = target = int(self.root.next_cfg) + 1
             status = transaction.commit()
             if status == kinds.INCOMPLETE:
                 awaited = f"the OVS database to commit {what}"
@@ -269,9 +248,16 @@ class Ovsdb:
                     f"the OVS database refused {what}: {kinds.status_to_string(status)}",
                     evidence={"ovsdb-server": str(transaction.get_error() or "")},
                 )
-            return target
         finally:
             transaction.abort()
+        meanwhile()
+        if applied:
+            self.wait(
+                lambda: self.has_root and int(self.root.cur_cfg) >= target,
+                f"ovs-vswitchd to apply {what}",
+                max(0.01, deadline.left_s),
+                lambda: f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}",
+            )
 
     def close(self) -> None:
         self._idl.close()

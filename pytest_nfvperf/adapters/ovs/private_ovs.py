@@ -268,7 +268,6 @@ class OvsInstance(RunningOvs):
         self._processes: dict[str, ManagedProcess] = {}
         self.steps: list[LogLine] = []
         self._frozen = False
-        self.namespace: LiveNamespace | None = None
         if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
             raise ConfigError(
                 f"the run directory {self.directory} is too long for Unix sockets "
@@ -343,7 +342,7 @@ class OvsInstance(RunningOvs):
             [*argv, f"--log-file={log}", "-vconsole:off"],
             log=log,
             cpus=cpus,
-            netns=self.namespace.name if self.namespace else None,
+            netns=self.namespace.name,
             nice=nice,
             env=environment | (_STEADY_MALLOC if self.options.process.counted else {}),
         )
@@ -435,34 +434,33 @@ class OvsInstance(RunningOvs):
         """
 
         def start() -> None:
-            cpus = self._restart_cpus()
-            self.vswitchd = self._start_vswitchd(cpus)
-            if cpus != self._vswitchd_cpus():
-                self._leave_pmd_cpus()
+            self.vswitchd = self._start_vswitchd(self._restart_cpus())
+            self._leave_pmd_cpus()
 
         self.set_config(changed, meanwhile=start)
         self.note("ovs-vswitchd has taken its configuration")
 
-    def restart_database(self, between: Callable[[], None] = lambda: None) -> None:
-        """Ask ovsdb-server to exit, and start it on the same file; returns when it answers us.
+    def restart_database(self, between: Callable[[], None] | None = None) -> None:
+        """Ask ovsdb-server to exit, and start it on the same file; returns when vswitchd is connected again.
 
-        ``between``: called while none runs.
+        ``between``: called while none runs; then returns when the server answers us, as vswitchd is restarted, too.
         """
         self.note("asks ovsdb-server to exit")
         with closing(Unixctl(self.directory / "ovsdb-server.ctl", _SERVER)) as ctl:
             self._end(self._processes.pop(_SERVER), ctl)
-        between()
+        if between is not None:
+            between()
         server = self._serve_database(None, self._nice())
         self.db.close()
         self.db.connect(self.binaries.schema, _SERVER_DEADLINE_S)
         set_session_priority(server.pid, 0)
         self.note("ovsdb-server answers")
+        if between is None:
+            self.set_config({})
+            self.note("ovs-vswitchd is connected to its database again")
 
     def run_beside(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a short program of OVS, with vswitchd's priority: a generator that polls would hold it up.
-
-        TestbedError if it fails, or does not end.
-        """
+        """Run a short program at vswitchd's priority, as a generator may poll there; TestbedError if it fails."""
         argv = ["taskset", "-c", ",".join(map(str, self.options.housekeeping_cpus)), *map(str, command)]
         try:
             done = completed(argv, _START_DEADLINE_S, nice=self._nice())
@@ -486,10 +484,7 @@ class OvsInstance(RunningOvs):
         self.db.transact(change, "its settings", _START_DEADLINE_S, meanwhile=meanwhile)
 
     def use(self, binaries: OvsBinaries, options: InstanceOptions) -> dict[str, str]:
-        """Start programs of another installation from now on; returns what changes in other_config.
-
-        As ``start_vswitchd`` takes it.
-        """
+        """Use another installation's programs from now on; returns the changes that ``start_vswitchd`` takes."""
         former = self.other_config
         self.binaries, self.options = binaries, options
         self.ofctl = binaries.command(binaries.ofctl, self._journal.directory)
@@ -532,8 +527,6 @@ class OvsInstance(RunningOvs):
 
     @property
     def home(self) -> LiveNamespace:
-        if self.namespace is None:
-            raise TestbedError("the private OVS has no network namespace")
         return self.namespace
 
     @property
@@ -595,7 +588,7 @@ class OvsInstance(RunningOvs):
         for process in reversed(self._processes.values()):
             process.stop()
         self._processes.clear()
-        if self.namespace is not None and not keep_namespace:
+        if hasattr(self, "namespace") and not keep_namespace:
             self.namespace.close()
         self._journal.discard(self.directory, self._directory_entry)
 
