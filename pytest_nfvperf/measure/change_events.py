@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -25,8 +25,6 @@ from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.generator import OWN_RING
 
 _UNUSED = int(ipaddress.IPv4Address("100.96.0.0"))
-"""Of RFC 6598's shared addresses: neither the generator nor an access list of ours has those above."""
-
 _ADDED_PORT = "nfv-added"
 _NOBODY = "/run/nfvperf-nobody.sock"  # where nobody listens, as before a port's VM starts
 _AT_ONCE, _DROP_ALL = " at once", "priority=65535,actions=drop"
@@ -36,8 +34,13 @@ _POLL_S = 0.01
 _TUNNEL_DEADLINE_S = 10.0
 
 
-def _event(name: str, act: Callable[[], object], undo: Callable[[], object], for_s: float | None) -> Event:
+def change_event(name: str, act: Callable[[], object], undo: Callable[[], object], for_s: float | None) -> Event:
     return Event(name if for_s is None else f"{name} for {format_seconds(for_s)}", EVENT_AT_S, act, undo, for_s)
+
+
+def unused_addresses(number: int) -> Iterator[ipaddress.IPv4Address]:
+    """Of RFC 6598's shared addresses: neither the generator nor an access list of ours has those."""
+    return map(ipaddress.IPv4Address, range(_UNUSED, _UNUSED + number))
 
 
 def _with_port(call: str, live: LiveTopology, port: str) -> BuiltTopology:
@@ -78,11 +81,10 @@ def add_flows(
 ) -> Event:
     """Flows that no frame matches are added to the bridge that frames enter: UDP to unused addresses is dropped."""
     built, bridge = live.deployment.built, _entered(live)
-    addresses = map(ipaddress.IPv4Address, range(_UNUSED, _UNUSED + flows))
-    added = [f"priority=2,udp,nw_dst={address},actions=drop" for address in addresses]
+    added = [f"priority=2,udp,nw_dst={address},actions=drop" for address in unused_addresses(flows)]
     undo = partial(built.ovs, "ofctl", "replace-flows", bridge, *_FILE[True], lines=_flows_of(live, bridge))
-    name = f"{how_many(flows, 'flow')} added{_AT_ONCE * bundle}"
-    return _event(name, partial(built.ovs, "ofctl", "add-flows", bridge, *_FILE[bundle], lines=added), undo, for_s)
+    act = partial(built.ovs, "ofctl", "add-flows", bridge, *_FILE[bundle], lines=added)
+    return change_event(f"{how_many(flows, 'flow')} added{_AT_ONCE * bundle}", act, undo, for_s)
 
 
 def _flows_of(live: LiveTopology, bridge: str) -> list[str]:
@@ -112,7 +114,7 @@ def change_rule(live: Live, line: Name, for_s: ForS = None) -> Event:
 
     change(dict.fromkeys(found, line))  # OVS may refuse it
     change(found)
-    return _event(f"change of {key}", partial(change, dict.fromkeys(found, line)), partial(change, found), for_s)
+    return change_event(f"change of {key}", partial(change, dict.fromkeys(found, line)), partial(change, found), for_s)
 
 
 # Ports and links.
@@ -132,7 +134,7 @@ def add_port(live: Live, for_s: ForS = None) -> Event:
     undo()
     if error:
         raise UnavailableError(f"OVS makes no further port on bridge {bridge!r}: {error}")
-    return _event("port added", act, undo, for_s)
+    return change_event("port added", act, undo, for_s)
 
 
 @checked("events.link_down")
@@ -159,7 +161,7 @@ def link_down(live: Live, port: Name, for_s: ForS = None) -> Event:
     if generator is not None:
         generator.wait_links_up(LINK_DEADLINE_S)
     built.wait_ready(LINK_DEADLINE_S)
-    return _event(f"link of {port} down", act, undo, for_s)
+    return change_event(f"link of {port} down", act, undo, for_s)
 
 
 # Polling threads.
@@ -171,7 +173,7 @@ def change_pmd_cpus(live: Live, for_s: ForS = None) -> Event:
     *cpus, last = _polling(live, "to poll on fewer")
     mask = hex(sum(1 << cpu for cpu in cpus))
     setting = _setting(live.deployment.built, _OPEN_VSWITCH, f'other_config:pmd-cpu-mask="{mask}"')
-    return _event(f"no polling on CPU {last}", *setting, for_s)
+    return change_event(f"no polling on CPU {last}", *setting, for_s)
 
 
 @checked("events.move_rxqs")
@@ -186,7 +188,7 @@ def move_rxqs(live: Live, port: Name, for_s: ForS = None) -> Event:
         raise UnavailableError(f"the queues of port {port!r} are on all CPUs that the DUT polls on, and cannot move")
     affinity = ",".join(f"{queue}:{free[-1]}" for there in queues.values() for queue in there)
     setting = _setting(built, f"Interface {interface}", f'other_config:pmd-rxq-affinity="{affinity}"')
-    return _event(f"queues of {port} moved", *setting, for_s)
+    return change_event(f"queues of {port} moved", *setting, for_s)
 
 
 @checked("events.rebalance_rxqs")
@@ -195,7 +197,7 @@ def rebalance_rxqs(live: Live, *, auto: bool = False) -> Event:
     _polling(live, "to balance queues", 2 if auto else 1)
     built = live.deployment.built
     if auto:
-        return _event("auto-balance on", *_setting(built, _OPEN_VSWITCH, "other_config:pmd-auto-lb=true"), None)
+        return change_event("auto-balance on", *_setting(built, _OPEN_VSWITCH, "other_config:pmd-auto-lb=true"), None)
     return Event("queues rebalanced", EVENT_AT_S, partial(built.ovs, "appctl", "dpif-netdev/pmd-rxq-rebalance"))
 
 
@@ -253,7 +255,7 @@ def cut_tunnel(
     for watch, _ in settings:
         watch()
     _await_bfd(ends, up=True)
-    return _event(f"tunnel {tunnel} cut", act, undo, for_s)
+    return change_event(f"tunnel {tunnel} cut", act, undo, for_s)
 
 
 def _await_bfd(ends: Sequence[tuple[BuiltTopology, str]], *, up: bool) -> None:

@@ -115,7 +115,7 @@ def restart(live: Live, flows: Literal["restored", "lost"] = "lost", controller:
     ``controller``: the bridges get one of the run's, which adds no flow after a restart.
     """
     if controller:
-        _operation(live, "", "give a controller to", set_up=True, fail_mode="secure").act()
+        _operation(live, "controller given", "give a controller to", set_up=True, fail_mode="secure").act()
     return _operation(live, f"restart, flows {flows}", "restart", set_up=flows == "lost", flows=flows)
 
 

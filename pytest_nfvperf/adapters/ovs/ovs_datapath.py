@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -275,12 +274,15 @@ class OvsDatapath(NodeOvs):
         self._attach_controller(fail_mode)
 
         def lose() -> None:
-            asked_ns = time.monotonic_ns()
+            before = instance.log_text().count(_FAILED_OPEN)
             self._controller.lose()
             instance.note("the controller is lost")
             if fail_mode == "standalone":
-                log = partial(instance.log_since, asked_ns)
-                wait_until(lambda: _FAILED_OPEN in str(log()), f"OVS to log {_FAILED_OPEN!r}", _FAILS_OPEN_S)
+
+                def failed_open() -> bool:
+                    return instance.log_text().count(_FAILED_OPEN) > before
+
+                wait_until(failed_open, f"OVS to log {_FAILED_OPEN!r}", _FAILS_OPEN_S, interval_s=0.1)
 
         return Operation(lose, partial(self._attach_controller, fail_mode))
 
