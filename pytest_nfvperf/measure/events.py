@@ -107,10 +107,8 @@ def restart(live: Live, flows: Literal["restored", "lost"] = "lost", controller:
     """Restart vswitchd.
 
     ``flows``: "lost": vswitchd starts without flows, and gets them at once from us, as from a controller. "restored":
-    as ``ovs-ctl restart`` does: the flows are saved, ovsdb-server and vswitchd are restarted, and the flows restored
-    before any frame passes (flow-restore-wait). What that loses stays lost until the trial has ended, because it
-    belongs to the outage: meters, all flows of a bridge that has one flow with a meter, all flows of a bridge with a
-    controller.
+    as ``ovs-ctl restart`` does, with flow-restore-wait. What that loses belongs to the outage, and stays lost until the
+    trial has ended: meters, all flows of a bridge with a controller, or with one flow that has a meter.
 
     ``controller``: the bridges get one of the run's, which adds no flow after a restart.
     """
