@@ -275,10 +275,10 @@ def ovn_daemons(session: NfvSession) -> OvnDaemons:
 # Events of outages.
 
 
-def _ovn_of(live: LiveTopology) -> LogicalNetwork:
+def _ovn_of(live: LiveTopology) -> PrivateOvn:
     for service in live.deployment.services:
         found = getattr(service, "ovn", service)  # an OvnPath has one
-        if isinstance(found, LogicalNetwork):
+        if isinstance(found, PrivateOvn):
             return found
     raise UnavailableError(f"topology {live.name!r} has no OVN of the run's: deploy it by the fixture private_ovn")
 

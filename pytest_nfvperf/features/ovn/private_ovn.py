@@ -145,16 +145,6 @@ class LogicalNetwork(Service):
         """The flows of br-int as text."""
         return ""
 
-    def restart_controller(self, *, release: bool = False) -> None:
-        """Ask ovn-controller to exit, and start it again; returns when its ports are up and br-int has its flows.
-
-        ``release``: it gives its ports up as it exits, as at the stop of a service; else it keeps them.
-        """
-
-    def nbctl(self, *arguments: str) -> str:  # noqa: ARG002 - there is none
-        """What ovn-nbctl(8) answers; with ``--wait=hv`` once br-int has the flows. TestbedError where it refuses."""
-        return "[]"
-
     def close(self) -> None: ...
 
 
@@ -230,6 +220,7 @@ class PrivateOvn(LogicalNetwork):
             return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
 
     def nbctl(self, *arguments: str) -> str:
+        """What ovn-nbctl(8) answers; with ``--wait=hv`` once br-int has the flows. TestbedError where it refuses."""
         return self._run_ctl(self._binaries.nbctl, self.northbound, *arguments)
 
     def _register_chassis(self) -> None:
@@ -298,6 +289,10 @@ class PrivateOvn(LogicalNetwork):
         self.nbctl("--wait=hv", "lsp-del", name)
 
     def restart_controller(self, *, release: bool = False) -> None:
+        """Ask ovn-controller to exit, and start it again; returns when its ports are up and br-int has its flows.
+
+        ``release``: it gives its ports up as it exits, as at the stop of a service; else it keeps them.
+        """
         ports = self.nbctl("--bare", "--columns=name", "find", "Logical_Switch_Port", "up=true").split()
         control = self._directory / f"ovn-controller.{self.pids()['ovn-controller']}.ctl"
         with self._daemons.explaining(), closing(Unixctl(control, "ovn-controller")) as ctl:
