@@ -278,11 +278,10 @@ class OvsDatapath(NodeOvs):
             self._controller.lose()
             instance.note("the controller is lost")
             if fail_mode == "standalone":
-
-                def failed_open() -> bool:
-                    return instance.log_text().count(_FAILED_OPEN) > before
-
-                wait_until(failed_open, f"OVS to log {_FAILED_OPEN!r}", _FAILS_OPEN_S, interval_s=0.1)
+                what = f"OVS to log {_FAILED_OPEN!r}"
+                wait_until(
+                    lambda: instance.log_text().count(_FAILED_OPEN) > before, what, _FAILS_OPEN_S, interval_s=0.1
+                )
 
         return Operation(lose, partial(self._attach_controller, fail_mode))
 

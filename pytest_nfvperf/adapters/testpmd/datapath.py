@@ -265,10 +265,8 @@ class TestpmdDatapath(Datapath):
         return self.samplers()
 
     def samplers(self) -> tuple[TestpmdCounters | PollingThreads, ...]:
-        threads = [
-            PollingThreads(partial(getattr, built.process, "pid"), PROGRAM) for built in self._live_topologies()[-1:]
-        ]
-        return (TestpmdCounters(self._live_topologies), *threads)
+        pids = [partial(getattr, built.process, "pid") for built in self._live_topologies()[-1:]]
+        return (TestpmdCounters(self._live_topologies), *(PollingThreads(pid, PROGRAM) for pid in pids))
 
     def check_alive(self) -> None:
         for built in self._live_topologies():
