@@ -16,3 +16,7 @@ from .measure.change_events import link_down as link_down
 from .measure.change_events import move_rxqs as move_rxqs
 from .measure.change_events import rebalance_rxqs as rebalance_rxqs
 from .measure.change_events import replace_flows as replace_flows
+
+# OVN
+from .features.ovn.path import change_northbound as change_northbound
+from .features.ovn.path import restart_ovn_controller as restart_ovn_controller

@@ -9,15 +9,14 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated
 
 from pytest_nfvperf.measure.call_arguments import Live
-from pytest_nfvperf.measure.events import EVENT_AT_S, Event
+from pytest_nfvperf.measure.events import EVENT_AT_S, Event, ForS
 from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, LiveTopology
-from pytest_nfvperf.model.arguments import Name, checked, number, whole
+from pytest_nfvperf.model.arguments import Name, checked, whole
 from pytest_nfvperf.model.display import format_seconds, how_many, listed
 from pytest_nfvperf.model.errors import ArgumentError, DeadlineError, UnavailableError
 from pytest_nfvperf.model.topology.links import overlays
@@ -26,53 +25,32 @@ from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.generator import OWN_RING
 
 _UNUSED = int(ipaddress.IPv4Address("100.96.0.0"))
-"""Of RFC 6598's shared addresses: neither the generator nor an access list of ours has those above."""
-
 _ADDED_PORT = "nfv-added"
 _NOBODY = "/run/nfvperf-nobody.sock"  # where nobody listens, as before a port's VM starts
 _AT_ONCE, _DROP_ALL = " at once", "priority=65535,actions=drop"
 _FILE = (("-",), ("--bundle", "-"))
+_OPEN_VSWITCH = "Open_vSwitch ."
 _POLL_S = 0.01
 _TUNNEL_DEADLINE_S = 10.0
 
-ForS = Annotated[float, number(0, 3600, "seconds")] | None
+
+def change_event(name: str, act: Callable[[], object], undo: Callable[[], object], for_s: float | None) -> Event:
+    return Event(name if for_s is None else f"{name} for {format_seconds(for_s)}", EVENT_AT_S, act, undo, for_s)
 
 
-def _event(
-    name: str, act: Callable[[], object], undo: Callable[[], object], for_s: float | None, *, tried: bool = False
-) -> Event:
-    """``tried``: done and undone once now, to see whether it can be."""
-    to_undo: list[Callable[[], object]] = []
-
-    def undo_once() -> None:
-        if to_undo:
-            to_undo.pop()()
-
-    def change() -> None:
-        to_undo.append(undo)
-        try:
-            act()
-            if for_s is None:
-                return
-            time.sleep(for_s)
-        except BaseException:
-            undo_once()  # half of a change would stay
-            raise
-        undo_once()
-
-    if tried:
-        act()
-        undo()
-    return Event(name if for_s is None else f"{name} for {format_seconds(for_s)}", EVENT_AT_S, change, undo_once)
+def unused_addresses(number: int) -> Iterator[ipaddress.IPv4Address]:
+    """Of RFC 6598's shared addresses: neither the generator nor an access list of ours has those."""
+    return map(ipaddress.IPv4Address, range(_UNUSED, _UNUSED + number))
 
 
-def _bridge_of(call: str, live: LiveTopology, port: str) -> str:
+def _with_port(call: str, live: LiveTopology, port: str) -> BuiltTopology:
+    """What has the port: of nodes one."""
     bridges = {name: bridge for bridge, name in all_ports(live.topology)}
     if port not in bridges:
         raise ArgumentError(
             f"events.{call}(): topology {live.name!r} has no port {port!r}: write one of {listed(bridges)}"
         )
-    return bridges[port]
+    return live.deployment.built.on(bridges[port])
 
 
 def _entered(live: LiveTopology) -> str:
@@ -103,11 +81,10 @@ def add_flows(
 ) -> Event:
     """Flows that no frame matches are added to the bridge that frames enter: UDP to unused addresses is dropped."""
     built, bridge = live.deployment.built, _entered(live)
-    addresses = map(ipaddress.IPv4Address, range(_UNUSED, _UNUSED + flows))
-    added = [f"priority=2,udp,nw_dst={address},actions=drop" for address in addresses]
+    added = [f"priority=2,udp,nw_dst={address},actions=drop" for address in unused_addresses(flows)]
     undo = partial(built.ovs, "ofctl", "replace-flows", bridge, *_FILE[True], lines=_flows_of(live, bridge))
-    name = f"{how_many(flows, 'flow')} added{_AT_ONCE * bundle}"
-    return _event(name, partial(built.ovs, "ofctl", "add-flows", bridge, *_FILE[bundle], lines=added), undo, for_s)
+    act = partial(built.ovs, "ofctl", "add-flows", bridge, *_FILE[bundle], lines=added)
+    return change_event(f"{how_many(flows, 'flow')} added{_AT_ONCE * bundle}", act, undo, for_s)
 
 
 def _flows_of(live: LiveTopology, bridge: str) -> list[str]:
@@ -124,19 +101,20 @@ def change_rule(live: Live, line: Name, for_s: ForS = None) -> Event:
 
     ArgumentError for one that no bridge has, or that OVS refuses.
     """
-    ovs, key = live.deployment.built.ovs, line.partition(",")[0]
-    kind = "group" if key.startswith("group_id=") else "meter"
+    key = line.partition(",")[0]
+    command = {"group_id": "mod-group", "meter": "mod-meter"}.get(key.partition("=")[0])
     flows = [(one.bridge, own) for one in live.topology.rules for own in one.flows]
     found = {bridge: own for bridge, own in flows if own.partition(",")[0] == key}
-    if not found or not key.startswith(("group_id=", "meter=")):
+    if command is None or not found:
         raise ArgumentError(f"events.change_rule(): no rules(...) of topology {live.name!r} have {key!r}")
 
-    def change(*, back: bool) -> None:
-        for bridge, before in found.items():
-            ovs("ofctl", f"mod-{kind}", bridge, before if back else line)
+    def change(rules: dict[str, str]) -> None:
+        for bridge, rule in rules.items():
+            live.deployment.built.ovs("ofctl", command, bridge, rule)
 
-    act, undo = partial(change, back=False), partial(change, back=True)
-    return _event(f"change of {key}", act, undo, for_s, tried=True)
+    change(dict.fromkeys(found, line))  # OVS may refuse it
+    change(found)
+    return change_event(f"change of {key}", partial(change, dict.fromkeys(found, line)), partial(change, found), for_s)
 
 
 # Ports and links.
@@ -146,8 +124,7 @@ def change_rule(live: Live, line: Name, for_s: ForS = None) -> Event:
 def add_port(live: Live, for_s: ForS = None) -> Event:
     """The bridge that frames enter gets a port: with DPDK a vhost-user port without its VM, else an internal one."""
     bridge = _entered(live)
-    ovs = live.deployment.built.on(bridge).ovs
-    kind = ["type=internal"]
+    ovs, kind = live.deployment.built.on(bridge).ovs, ["type=internal"]
     if live.datapath_kind == "dpdk":
         kind = ["type=dpdkvhostuserclient", f"options:vhost-server-path={_NOBODY}"]
     act = partial(ovs, "vsctl", "add-port", bridge, _ADDED_PORT, "--", "set", "Interface", _ADDED_PORT, *kind)
@@ -157,7 +134,7 @@ def add_port(live: Live, for_s: ForS = None) -> Event:
     undo()
     if error:
         raise UnavailableError(f"OVS makes no further port on bridge {bridge!r}: {error}")
-    return _event("port added", act, undo, for_s)
+    return change_event("port added", act, undo, for_s)
 
 
 @checked("events.link_down")
@@ -167,34 +144,24 @@ def link_down(live: Live, port: Name, for_s: ForS = None) -> Event:
     Of a vhost-user port the far end hangs up, for ``for_s`` or until the trial has ended. UnavailableError where a link
     cannot be taken down.
     """
-    members = {member: bond.name for bond in live.topology.ports for member in bond.members}
-    built = live.deployment.built.on(_bridge_of("link_down", live, members.get(port, port)))
-    generator = live.deployment.generator
-    ends = [port] if port in members else [one for one, bond in members.items() if bond == port] or [port]
-    hangs_up = generator is not None and all(generator.sending().get(end) == OWN_RING for end in ends)
+    bonds = {member: bond.name for bond in live.topology.ports for member in bond.members}
+    built, generator = _with_port("link_down", live, bonds.get(port, port)), live.deployment.generator
+    ends = [member for member, bond in bonds.items() if bond == port] or [port]
+    of_rings = generator is not None and all(generator.sending().get(end) == OWN_RING for end in ends)
+    side = generator if generator is not None and of_rings else built
 
     def set_link(*, up: bool) -> None:
         for end in ends:
-            if generator is not None and hangs_up:
-                generator.set_link(end, up=up)
-            else:
-                built.set_link(end, up=up)
+            side.set_link(end, up=up)
 
-    def await_links() -> None:
-        if generator is not None:
-            generator.wait_links_up(LINK_DEADLINE_S)
-        built.wait_ready(LINK_DEADLINE_S)
-
-    name = f"link of {port} down"
-    event = _event(name, partial(set_link, up=False), partial(set_link, up=True), for_s, tried=not hangs_up)
-    await_links()
-
-    def undo() -> None:
-        if event.undo is not None:
-            event.undo()
-        await_links()
-
-    return replace(event, undo=undo)
+    act, undo = partial(set_link, up=False), partial(set_link, up=True)
+    if side is built:  # a far end hangs up in a trial only
+        act()
+        undo()
+    if generator is not None:
+        generator.wait_links_up(LINK_DEADLINE_S)
+    built.wait_ready(LINK_DEADLINE_S)
+    return change_event(f"link of {port} down", act, undo, for_s)
 
 
 # Polling threads.
@@ -203,71 +170,55 @@ def link_down(live: Live, port: Name, for_s: ForS = None) -> Event:
 @checked("events.change_pmd_cpus")
 def change_pmd_cpus(live: Live, for_s: ForS = None) -> Event:
     """The DUT polls on all of its CPUs but the last (``pmd-cpu-mask``)."""
-    *cpus, last = _several_cpus(live, "to poll on fewer")
+    *cpus, last = _polling(live, "to poll on fewer")
     mask = hex(sum(1 << cpu for cpu in cpus))
-    return _setting(live, f"no polling on CPU {last}", "pmd-cpu-mask", mask, for_s=for_s)
+    setting = _setting(live.deployment.built, _OPEN_VSWITCH, f'other_config:pmd-cpu-mask="{mask}"')
+    return change_event(f"no polling on CPU {last}", *setting, for_s)
 
 
 @checked("events.move_rxqs")
 def move_rxqs(live: Live, port: Name, for_s: ForS = None) -> Event:
     """The receive queues of a port move to another of the DUT's CPUs, which then polls no others (pmd-rxq-affinity)."""
-    bridge = _bridge_of("move_rxqs", live, port)
-    cpus = _several_cpus(live, f"to move the queues of port {port!r}")
-    interface = live.deployment.built.on(bridge).interfaces_of(port)[0]
-    queues: dict[int, list[str]] = {cpu: [] for cpu in cpus}
-    for thread in _pmd_threads(live):
-        queues[_core(thread)] += re.findall(rf"port: *{re.escape(interface)} +queue-id: *(\d+)", thread)
+    built = _with_port("move_rxqs", live, port)
+    interface = next(interface for interface, name in built.interface_names().items() if name == port)
+    of_port = re.compile(rf"port: *{re.escape(interface)} +queue-id: *(\d+)")
+    queues = {cpu: of_port.findall(shown) for cpu, shown in _polling(live, f"to move the queues of {port!r}").items()}
     free = [cpu for cpu, there in queues.items() if not there]
     if not free:
         raise UnavailableError(f"the queues of port {port!r} are on all CPUs that the DUT polls on, and cannot move")
     affinity = ",".join(f"{queue}:{free[-1]}" for there in queues.values() for queue in there)
-    return _setting(live, f"queues of {port} moved", "pmd-rxq-affinity", affinity, (bridge, interface), for_s)
+    setting = _setting(built, f"Interface {interface}", f'other_config:pmd-rxq-affinity="{affinity}"')
+    return change_event(f"queues of {port} moved", *setting, for_s)
 
 
 @checked("events.rebalance_rxqs")
 def rebalance_rxqs(live: Live, *, auto: bool = False) -> Event:
     """OVS assigns receive queues to polling threads by their load: once, or from now on (``pmd-auto-lb``)."""
+    _polling(live, "to balance queues", 2 if auto else 1)
+    built = live.deployment.built
     if auto:
-        _several_cpus(live, "to balance queues")
-        return _setting(live, "auto-balance on", "pmd-auto-lb", "true")
-    if not _pmd_threads(live):
-        raise UnavailableError("the DUT has no polling threads: its main thread reads all ports")
-    ovs = live.deployment.built.ovs
-    return Event("queues rebalanced", EVENT_AT_S, partial(ovs, "appctl", "dpif-netdev/pmd-rxq-rebalance"))
+        return change_event("auto-balance on", *_setting(built, _OPEN_VSWITCH, "other_config:pmd-auto-lb=true"), None)
+    return Event("queues rebalanced", EVENT_AT_S, partial(built.ovs, "appctl", "dpif-netdev/pmd-rxq-rebalance"))
 
 
-def _pmd_threads(live: LiveTopology) -> list[str]:
-    """What OVS says of each polling thread and its queues."""
+def _polling(live: LiveTopology, purpose: str, fewest: int = 2) -> dict[int, str]:
+    """What OVS says of the queues on each CPU that the DUT polls on; UnavailableError if there are fewer CPUs."""
     if live.datapath_kind == "system":
         raise UnavailableError("the kernel forwards, and has no polling threads")
     shown = live.deployment.built.ovs("appctl", "dpif-netdev/pmd-rxq-show")
-    return [thread for thread in re.split(r"^pmd thread ", shown, flags=re.MULTILINE) if "core_id" in thread]
+    queues = {int(cpu): text for cpu, text in re.findall(r"core_id (\d+):\n((?: .*\n)*)", shown)}
+    if len(queues) < fewest:
+        has = f"polls on CPU {min(queues)} alone" if queues else "has no polling threads"
+        raise UnavailableError(f"the DUT {has}: {purpose} it needs {fewest} (cpus.pmd of a testbed file)")
+    return dict(sorted(queues.items()))
 
 
-def _core(thread: str) -> int:
-    return int(thread.split("core_id", 1)[1].split(":", 1)[0])
-
-
-def _several_cpus(live: LiveTopology, purpose: str) -> list[int]:
-    """The CPUs that the DUT polls on; UnavailableError if there are fewer than two."""
-    cpus = sorted(set(map(_core, _pmd_threads(live))))
-    if len(cpus) < 2:
-        where = f"CPU {cpus[0]} alone" if cpus else "no CPU"
-        raise UnavailableError(f"the DUT polls on {where}: {purpose} it needs two (cpus.pmd of a testbed file)")
-    return cpus
-
-
-def _setting(
-    live: LiveTopology, name: str, key: str, value: str, port: Sequence[str] = (), for_s: float | None = None
-) -> Event:
-    """A key of ``other_config`` gets another value. ``port``: its bridge and interface; without, of Open_vSwitch."""
-    ovs = live.deployment.built.on(port[0]).ovs if port else live.deployment.built.ovs
-    record = ("Interface", port[1]) if port else ("Open_vSwitch", ".")
-    before = ovs("vsctl", "--if-exists", "get", *record, f"other_config:{key}").strip()
-    undo = partial(ovs, "vsctl", "remove", *record, "other_config", key)
-    if before:  # in quotes, as vsctl reads it again
-        undo = partial(ovs, "vsctl", "set", *record, f"other_config:{key}={before}")
-    return _event(name, partial(ovs, "vsctl", "set", *record, f'other_config:{key}="{value}"'), undo, for_s)
+def _setting(built: BuiltTopology, record: str, *keys: str) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Two functions: keys of a column get values, COLUMN:KEY=VALUE of vsctl; the whole column is as it is now."""
+    of, column = record.split(), keys[0].partition(":")[0]
+    before = built.ovs("vsctl", "get", *of, column).strip()
+    change = partial(built.ovs, "vsctl", "set", *of)
+    return partial(change, *keys), partial(change, f"{column}={before}")
 
 
 # Tunnels.
@@ -281,41 +232,39 @@ def cut_tunnel(
 
     ``tunnel``: one of its two ports. ``every_ms``: from one of BFD's messages to the next; three missing ones are down.
     """
-    _bridge_of("cut_tunnel", live, tunnel)
+    _with_port("cut_tunnel", live, tunnel)
     built, pairs = live.deployment.built, overlays(live.topology.nodes, live.topology.tunnels, live.topology.underlays)
     overlay = next((one for one in pairs if tunnel in {one.port_a, one.port_b}), None)
     if overlay is None:
         raise UnavailableError(f"port {tunnel!r} of topology {live.name!r} is no tunnel between two nodes")
     ends = [(built.on(end.bridge), end.port) for end in overlay.ends]
-    before = [end.ovs("vsctl", "get", "Interface", port, "bfd").strip() for end, port in ends]
-    setting = ("bfd:enable=true", f"bfd:min_tx={every_ms}", f"bfd:min_rx={every_ms}")
+    bfd = ("bfd:enable=true", f"bfd:min_tx={every_ms}", f"bfd:min_rx={every_ms}")
+    settings = [_setting(end, f"Interface {port}", *bfd) for end, port in ends]
     underlay = overlay.underlay.bridge_a
 
-    def watch() -> None:
-        for end, port in ends:
-            end.ovs("vsctl", "set", "Interface", port, *setting)
-        _await_bfd(ends, up=True)
-
     def act() -> None:
-        watch()
         built.ovs("ofctl", "add-flow", underlay, _DROP_ALL)
         _await_bfd(ends, up=False)
 
     def undo() -> None:
         built.ovs("ofctl", "del-flows", underlay, "--strict", _DROP_ALL.partition(",")[0])
         _await_bfd(ends, up=True)
-        for (end, port), earlier in zip(ends, before, strict=True):
-            end.ovs("vsctl", "set", "Interface", port, f"bfd={earlier}")
+        for _, end_watch in settings:
+            end_watch()
 
-    watch()
-    return _event(f"tunnel {tunnel} cut", act, undo, for_s)
+    for watch, _ in settings:
+        watch()
+    _await_bfd(ends, up=True)
+    return change_event(f"tunnel {tunnel} cut", act, undo, for_s)
 
 
 def _await_bfd(ends: Sequence[tuple[BuiltTopology, str]], *, up: bool) -> None:
     deadline = time.monotonic() + _TUNNEL_DEADLINE_S
-    while any(("Local Session State: up" in end.ovs("appctl", "bfd/show", port)) is not up for end, port in ends):
+    while True:
+        shown = {port: end.ovs("appctl", "bfd/show", port) for end, port in ends}
+        if all(("Local Session State: up" in each) is up for each in shown.values()):
+            return
         if time.monotonic() > deadline:
-            shown = {port: end.ovs("appctl", "bfd/show", port) for end, port in ends}
             what = f"BFD of {listed(shown)} to be {'up' if up else 'down'}"
             raise DeadlineError(f"waited {_TUNNEL_DEADLINE_S:g} s for {what}", evidence=shown)
         time.sleep(_POLL_S)

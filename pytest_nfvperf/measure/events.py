@@ -10,20 +10,20 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pytest_nfvperf.measure.call_arguments import Live
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.arguments import Name, checked, number
-from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import OWN_RING
 
 EVENT_AT_S = 0.5
 """When an event of an outage happens, seconds after the trial begins to send: by then the rate is known."""
+
+ForS = Annotated[float, number(0, 3600, "seconds")] | None
 
 
 @checked()
@@ -36,40 +36,28 @@ class Event:
         at_s: seconds after the trial begins to send.
         act: causes it, and returns when the DUT has taken it.
         undo: called after the trial, so that the same can happen again; None where nothing is to be undone.
+        for_s: ``undo`` is called in the trial instead, so long after ``act`` has returned.
     """
 
     name: Name
     at_s: Annotated[float, number(0)]
     act: Callable[[], object]
     undo: Callable[[], object] | None = None
+    for_s: ForS = None
 
 
 def cause(
-    live: LiveTopology,
-    spec: TrialSpec,
-    events: Sequence[Event],
-    repeat_of: str | None = None,
-    *,
-    execute: Callable[[TrialSpec], TrialResult] | None = None,
-    done: Callable[[bool], object] = bool,
-    anywhere: bool = True,
+    run: Callable[..., Trial], events: Sequence[Event], done: Callable[[bool], object] = bool
 ) -> tuple[Trial, dict[str, int]]:
     """Run a trial and cause the events in it; returns when each began, by its name, CLOCK_MONOTONIC.
 
-    ``execute``, ``anywhere``: as ``TrialRunner.run_once``. ``done``: called once all events have returned, with False
-    if one failed: its error is raised after the trial has ended.
+    ``run``: ``TrialRunner.run_once`` without ``begins``. ``done``: called once all events have returned, with False if
+    one failed: its error is raised after the trial has ended.
     """
     begun: Future[None] = Future()
     began_ns: dict[str, int] = {}
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
-        running = thread.submit(
-            live.runner.run_once,
-            spec,
-            repeat_of=repeat_of,
-            execute=execute,
-            begins=lambda: begun.set_result(None),
-            anywhere=anywhere,
-        )
+        running = thread.submit(run, begins=lambda: begun.set_result(None))
         # Times count from when the trial is about to send: before that it may wait seconds for the host.
         either: list[Future[Any]] = [begun, running]
         wait(either, return_when=FIRST_COMPLETED)
@@ -81,6 +69,9 @@ def cause(
                     break  # a trial that ends early was refused; its result has the reason
                 began_ns[event.name] = time.monotonic_ns()
                 event.act()
+                if event.for_s is not None and event.undo is not None:
+                    wait([running], event.for_s)
+                    event.undo()
             ok = True
         finally:
             done(ok)
@@ -91,21 +82,24 @@ EventMaker = Callable[[LiveTopology], Event]
 """Makes an event on a live topology. UnavailableError where this DUT cannot do it, ArgumentError for a mistake."""
 
 
-def _dut(live: LiveTopology) -> Datapath:
+def _operation(live: LiveTopology, event: str, name: str, *, set_up: bool = False, **details: str) -> Event:
+    """An event that is an operation of the DUT.
+
+    After ``undo``, and with ``set_up`` after ``act``, the test sets up its own parts of the DUT, as a controller would.
+    """
     dut = live.deployment.dut
     if dut is None:
         raise UnavailableError(f"nothing can be done to the DUT of topology {live.name!r} while frames flow")
-    return dut
+    done = dut.operation(name, **details)
 
-
-def _set_up_after(live: LiveTopology, act: Callable[[], object]) -> Callable[[], None]:
-    """The action, after which the test sets its own parts of the DUT up again, as a controller would."""
-
-    def act_and_set_up() -> None:
+    def operate(act: Callable[[], object], *, set_up: bool) -> None:
         act()
-        live.apply_configure(live.runner.recorder)
+        live.deployment.datapath, live.deployment.samplers = dut.info(), dut.samplers()  # perhaps of another version
+        if set_up:
+            live.apply_configure(live.runner.recorder)
 
-    return act_and_set_up
+    undo = None if done.undo is None else partial(operate, done.undo, set_up=True)
+    return Event(event, EVENT_AT_S, partial(operate, done.act, set_up=set_up), undo)
 
 
 @checked("events.restart")
@@ -113,26 +107,20 @@ def restart(live: Live, flows: Literal["restored", "lost"] = "lost", controller:
     """Restart vswitchd.
 
     ``flows``: "lost": vswitchd starts without flows, and gets them at once from us, as from a controller. "restored":
-    as ``ovs-ctl restart`` does: the flows are saved, ovsdb-server and vswitchd are restarted, and the flows restored
-    before any frame passes (flow-restore-wait). What that loses stays lost until the trial has ended, because it
-    belongs to the outage: meters, all flows of a bridge that has one flow with a meter, all flows of a bridge with a
-    controller.
+    as ``ovs-ctl restart`` does, with flow-restore-wait. What that loses belongs to the outage, and stays lost until the
+    trial has ended: meters, all flows of a bridge with a controller, or with one flow that has a meter.
 
     ``controller``: the bridges get one of the run's, which adds no flow after a restart.
     """
     if controller:
-        _dut(live).operation("give a controller to", fail_mode="secure").act()
-        live.apply_configure(live.runner.recorder)
-    done = _dut(live).operation("restart", flows=flows)
-    if flows == "lost":
-        return Event("restart, flows lost", EVENT_AT_S, _set_up_after(live, done.act))
-    return Event("restart, flows restored", EVENT_AT_S, done.act, _set_up_after(live, done.undo or done.act))
+        _operation(live, "controller given", "give a controller to", set_up=True, fail_mode="secure").act()
+    return _operation(live, f"restart, flows {flows}", "restart", set_up=flows == "lost", flows=flows)
 
 
 @checked("events.kill")
 def kill(live: Live) -> Event:
     """Kill vswitchd by SIGKILL. We start it at once, as a supervisor does, and add its flows."""
-    return Event("kill", EVENT_AT_S, _set_up_after(live, _dut(live).operation("kill").act))
+    return _operation(live, "kill", "kill", set_up=True)
 
 
 @checked("events.upgrade")
@@ -143,19 +131,7 @@ def upgrade(live: Live, to: Name) -> Event:
 
     ``to``: a name of ``--nfv-ovs NAME=WHERE`` or of the testbed file; an older version is a downgrade.
     """
-    dut = _dut(live)
-    done = dut.operation("upgrade", to=to)
-
-    def changing(act: Callable[[], object]) -> Callable[[], None]:
-        def change() -> None:
-            act()
-            live.deployment.datapath, live.deployment.samplers = dut.info(), dut.samplers()
-
-        return change
-
-    return Event(
-        f"upgrade to {to}", EVENT_AT_S, changing(done.act), _set_up_after(live, changing(done.undo or done.act))
-    )
+    return _operation(live, f"upgrade to {to}", "upgrade", to=to)
 
 
 @checked("events.reconnect")
@@ -178,7 +154,7 @@ def reconnect(live: Live, port: Name) -> Event:
 @checked("events.restart_database")
 def restart_database(live: Live) -> Event:
     """Restart ovsdb-server alone. Forwarding goes on; the event ends when vswitchd is connected again."""
-    return Event("restart of the database", EVENT_AT_S, _dut(live).operation("restart the database of").act)
+    return _operation(live, "restart of the database", "restart the database of")
 
 
 @checked("events.lose_controller")
@@ -188,6 +164,6 @@ def lose_controller(live: Live, fail_mode: Literal["secure", "standalone"] = "se
     ``fail_mode``: "secure": the flows stay. "standalone": after 3 s (three inactivity probes of 1 s) OVS removes them
     and learns MAC addresses.
     """
-    done = _dut(live).operation("take the controller from", fail_mode=fail_mode)
-    live.apply_configure(live.runner.recorder)
-    return Event(f"controller lost, {fail_mode}", EVENT_AT_S, done.act, _set_up_after(live, done.undo or done.act))
+    event = _operation(live, f"controller lost, {fail_mode}", "take the controller from", fail_mode=fail_mode)
+    live.apply_configure(live.runner.recorder)  # OVS removed the flows for the new controller
+    return event

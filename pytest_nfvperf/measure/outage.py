@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live, check_load
@@ -114,7 +115,8 @@ def watch_event(
     Raises what the event raises, after the trial has ended.
     """
     watch = _Watch(live, patience_s)
-    trial, began = cause(live, spec, [event], repeat_of, execute=watch.run, done=watch.done)
+    run = partial(live.runner.run_once, spec, repeat_of=repeat_of, execute=watch.run)
+    trial, began = cause(run, [event], watch.done)
     if event.name not in began:
         raise TestbedError(f"{trial.id} ended before the event {event.name!r} began")
     if not watch.in_time:
@@ -175,15 +177,15 @@ class OutageTime(TrafficMeasurement):
             InvalidTrialsError: the rig disturbed all trials so that they say nothing.
             TestbedError: the event failed, or the rig broke.
         """
-        event, live.changed = self.event(live), True
-        live.learn(self.traffic)
         spec = self.spec(live)
         found: list[Outage] = []
 
         def measure(repeat_of: str | None) -> Trial:
+            event, live.changed = self.event(live), True
+            live.learn(self.traffic)
             trial, outage = watch_event(live, spec, event, self.patience_s, repeat_of)
             found.append(outage)
-            if event.undo is not None:
+            if event.undo is not None and event.for_s is None:
                 event.undo()
             return trial
 

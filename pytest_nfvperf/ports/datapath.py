@@ -196,9 +196,9 @@ class BuiltTopology(ABC):
         """``megaflows``, ``flow_limit``, ``dump_ms``, ``revalidators``, ``rss_bytes`` now, in 1 ms; or none of them."""
         return {}
 
-    def interfaces_of(self, port: str) -> Sequence[str]:
-        """OVS's interfaces of a port of the topology: of a bond several; none if the datapath is no Open vSwitch."""
-        return ()
+    def interface_names(self) -> Mapping[str, str]:
+        """Names of the topology's ports by those of OVS's interfaces; none if the datapath is no Open vSwitch."""
+        return {}
 
     def on(self, bridge: str) -> BuiltTopology:
         """The part with this bridge: that of a node, or all of it."""

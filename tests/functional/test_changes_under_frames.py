@@ -180,7 +180,7 @@ def test_the_link_of_a_veth_pair(ovs: OvsDatapath, built: BuiltOvsTopology) -> N
 
 def test_a_datapath_without_polling_threads(ovs: OvsDatapath, built: BuiltOvsTopology) -> None:
     for make in (events.change_pmd_cpus, events.rebalance_rxqs):
-        with pytest.raises(UnavailableError, match=r"polls on no CPU|no polling threads"):
+        with pytest.raises(UnavailableError, match="no polling threads"):
             make(live_on(ovs, built))
 
 
@@ -251,10 +251,10 @@ def test_a_tunnel_that_is_cut_is_seen_by_bfd(journal: Journal) -> None:
             for number in (1, 2)
         ]
         pods = [built.netns(f"pod{number}") for number in (1, 2)]
-        event = events.cut_tunnel(live_on(nodes, built), "tun2", every_ms=50)
-        assert event.undo is not None
         assert send_tcp(*pods, "10.1.0.2", b"before") == b"before"
-        for _ in range(2):
+        for _ in range(2):  # each trial has its own
+            event = events.cut_tunnel(live_on(nodes, built), "tun2", every_ms=50)
+            assert event.undo is not None
             event.act()
             assert all(until(lambda each=each: "state=down" in each(), 2) for each in states)
             with pytest.raises((TimeoutError, OSError)):

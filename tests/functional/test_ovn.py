@@ -8,17 +8,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_nfvperf import events
 from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, locate_ovn
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.measure.rig import Deployment as Deployed
+from pytest_nfvperf.measure.rig import LiveTopology, Service
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, UnavailableError
 from tests.functional.lab_support import run_in
 from tests.functional.ovn_support import HOSTS, needs_ovn, ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import (
@@ -91,6 +96,57 @@ def test_the_packages_are_named_where_ovn_is_missing(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(TestbedError, match=r"no ovn-northd on PATH: apt-get install ovn-central ovn-host"):
         locate_ovn()
+
+
+def live_on(ovs: OvsDatapath, built: BuiltOvsTopology, *services: Service) -> LiveTopology:
+    nothing: Any = None
+    deployed = Deployed(built, ovs.info(), None, None, ovs.restart, nothing, services=[*services])
+    return LiveTopology(built.topology, 1, current=deployed)
+
+
+def passes(built: BuiltOvsTopology) -> bool:
+    return send_tcp(built.netns("left"), built.netns("right"), HOSTS["right"][1], TEXT) == TEXT
+
+
+@pytest.mark.parametrize("release", [False, True])
+def test_a_restarted_controller_has_its_flows_in_place_when_the_event_returns(
+    ovs: OvsDatapath, deployment: Deployment, release: bool
+) -> None:
+    built, ovn = deployment
+    ovn.add(switch_of_hosts())
+    pids, flows = ovn.pids(), ovn.flows().count("dl_dst=")
+    event = events.restart_ovn_controller(live_on(ovs, built, ovn), release=release)
+    for _ in range(2):
+        event.act()
+        assert ovn.flows().count("dl_dst=") == flows
+        assert passes(built)
+    changed = {name for name, pid in ovn.pids().items() if pids[name] != pid}
+    assert changed == {"ovn-controller"}
+
+
+def test_acls_are_added_to_a_switch_and_taken_away_again(ovs: OvsDatapath, deployment: Deployment) -> None:
+    built, ovn = deployment
+    ovn.add(switch_of_hosts())
+    ovn.nbctl("acl-add", "ls0", "to-lport", "7", "ip4.dst == 10.9.9.9", "drop")
+    event = events.change_northbound(live_on(ovs, built, ovn), "ls0", acls=300)
+    assert event.undo is not None
+    for _ in range(2):
+        event.act()
+        assert ovn.flows().count("nw_dst=100.96.") == 300
+        assert passes(built)
+        event.undo()
+        assert ovn.flows().count("nw_dst=100.96.") == 0
+        assert ovn.flows().count("nw_dst=10.9.9.9") == 1
+    assert passes(built)
+
+
+def test_events_of_ovn_are_refused_where_it_cannot_be(ovs: OvsDatapath, deployment: Deployment) -> None:
+    built, ovn = deployment
+    with pytest.raises(ArgumentError, match="OVN has no logical switch 'ls9'"):
+        events.change_northbound(live_on(ovs, built, ovn), "ls9")
+    for make in (events.restart_ovn_controller, partial(events.change_northbound, switch="ls0")):
+        with pytest.raises(UnavailableError, match="'logical-switch' has no OVN of the run's"):
+            make(live_on(ovs, built))
 
 
 KILLED = """

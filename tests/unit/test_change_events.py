@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 import pytest
 
 from pytest_nfvperf import events
+from pytest_nfvperf.measure.events import Event, cause
 from pytest_nfvperf.measure.rig import Deployment, LiveTopology, Service
 from pytest_nfvperf.model.errors import ArgumentError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
@@ -42,8 +44,8 @@ class Built(BuiltTopology):
         self.asked.append(" ".join([program, *arguments, *lines]))
         return next((answer for words, answer in self.answers.items() if self.asked[-1].startswith(words)), "")
 
-    def interfaces_of(self, port: str) -> Sequence[str]:
-        return (port,)
+    def interface_names(self) -> dict[str, str]:
+        return {"p0": "p0", "p1": "p1"}
 
     def attachments(self) -> dict[str, str | None]:
         return {}
@@ -71,7 +73,7 @@ def pmds(shown: str) -> dict[str, str]:
     ("make", "answers", "says"),
     [
         (events.change_pmd_cpus, pmds(ONE_PMD), "polls on CPU 2 alone"),
-        (events.change_pmd_cpus, {}, "polls on no CPU"),
+        (events.change_pmd_cpus, {}, "no polling threads"),
         (partial(events.rebalance_rxqs, auto=True), pmds(ONE_PMD), "polls on CPU 2 alone"),
         (lambda live: events.move_rxqs(live, "p0"), pmds(ONE_PMD), "polls on CPU 2 alone"),
         (
@@ -151,24 +153,31 @@ def test_an_event_is_called_after_what_it_does() -> None:
     ]
 
 
-def test_a_change_for_some_time_is_undone_within_the_trial() -> None:
-    live, built = live_on(pmds(TWO_PMDS) | {"vsctl --if-exists get": '"0x24"\n'})
-    event = events.change_pmd_cpus(live, for_s=0.001)
+def test_a_setting_is_put_back_with_all_that_was_there() -> None:
+    live, built = live_on(pmds(TWO_PMDS) | {"vsctl get": '{pmd-cpu-mask="0x24", tx-flush="0"}\n'})
+    event = events.change_pmd_cpus(live, for_s=0.5)
     built.asked.clear()
     event.act()
-    key = "vsctl set Open_vSwitch . other_config:pmd-cpu-mask"
-    assert built.asked == [f'{key}="0x4"', f'{key}="0x24"']
-
-
-def test_a_setting_that_was_not_there_is_removed_again() -> None:
-    live, built = live_on(pmds(TWO_PMDS))
-    event = events.rebalance_rxqs(live, auto=True)
     assert event.undo is not None
     event.undo()
-    assert len(built.asked) == 2  # there is nothing to undo
-    event.act()
-    event.undo()
-    assert built.asked[-1] == "vsctl remove Open_vSwitch . other_config pmd-auto-lb"
+    assert built.asked == [
+        'vsctl set Open_vSwitch . other_config:pmd-cpu-mask="0x4"',
+        'vsctl set Open_vSwitch . other_config={pmd-cpu-mask="0x24", tx-flush="0"}',
+    ]
+
+
+@pytest.mark.parametrize(("for_s", "happens"), [(None, ["act"]), (0.001, ["act", "undo"])])
+def test_a_change_for_some_time_is_undone_within_the_trial(for_s: float | None, happens: list[str]) -> None:
+    done: list[str] = []
+    event = Event("change", 0.0, partial(done.append, "act"), partial(done.append, "undo"), for_s)
+    ended = Future[Any]()
+
+    def run(begins: Callable[[], object]) -> Any:
+        begins()
+        return ended.result(5)
+
+    cause(run, [event], lambda ok: ended.set_result(done.append("ended") if ok else None))
+    assert done == [*happens, "ended"]
 
 
 def test_all_queues_of_a_port_move_together() -> None:

@@ -48,7 +48,8 @@ class Noted(Datapath):
             self.version = "old"
             self.done.append(f"undone {words}")
 
-        return Operation(act, undo)
+        lasts = name in {"upgrade", "take the controller from"} or "restored" in details.values()
+        return Operation(act, undo if lasts else None)
 
 
 def live_on(dut: Datapath | None, done: list[str]) -> LiveTopology:

@@ -43,16 +43,8 @@ class PollingThreads(Collector):
 
     def __init__(self, pid: Callable[[], int], program: str = "ovs-vswitchd") -> None:
         """``pid``: returns that of the DUT's process, which is ``program``; another one once it was restarted."""
-        self._pid, self._program = pid, program
+        self._main, self._program = pid, program
         self._off_cpu: dict[Path, _OffCpuTime] = {}
-
-    @property
-    def _main(self) -> int:
-        return self._pid()
-
-    @property
-    def _tasks(self) -> Path:
-        return Path(f"/proc/{self._main}/task")
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; none without PMD threads. TestbedError if the DUT is gone."""
@@ -69,11 +61,11 @@ class PollingThreads(Collector):
                     counters[f"pmd-sched.c{cpu:02d}.{name}"] = value
                     counters[f"pmd-sched.{name}"] += value
                 cpus.add(cpu)
-        with still_there(self._main, self._program):
-            shares_cpus = bool(os.sched_getaffinity(self._main) & cpus)
-        if (throttled := throttled_ns(self._main)) is not None:
+        with still_there(self._main(), self._program):
+            shares_cpus = bool(os.sched_getaffinity(self._main()) & cpus)
+        if (throttled := throttled_ns(self._main())) is not None:
             counters["pmd-sched.throttled_ns"] = throttled
-        main = _scheduling(self._tasks / str(self._main)) if shares_cpus else {}
+        main = _scheduling(Path(f"/proc/{self._main()}/task/{self._main()}")) if shares_cpus else {}
         if "run_ns" in main:
             counters["pmd-sched.beside_run_ns"] = main["run_ns"]
         return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
@@ -90,11 +82,11 @@ class PollingThreads(Collector):
         return SamplerReading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})
 
     def pollers(self) -> tuple[Poller, ...]:
-        return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in self._pmd_tasks())
+        return tuple(Poller(cpu, self._main(), int(task.name)) for cpu, task in self._pmd_tasks())
 
     def _pmd_tasks(self) -> list[tuple[int, Path]]:
-        with still_there(self._main, self._program):
-            tasks = list(self._tasks.iterdir())
+        with still_there(self._main(), self._program):
+            tasks = list(Path(f"/proc/{self._main()}/task").iterdir())
         pmds = []
         for task in tasks:
             with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile

@@ -22,7 +22,6 @@ from pytest_nfvperf.adapters.net.ends import read_links, set_admin_state
 from pytest_nfvperf.adapters.net.interface_counters import LinkName, LinkReading, LinkWatch
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.controller import OwnController
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.offload import log_time, not_offloaded, read_share
 from pytest_nfvperf.adapters.ovs.openflow import (
@@ -88,13 +87,6 @@ _APPLY_DEADLINE_EACH_S = 0.2
 
 class BuiltNode(BuiltTopology):
     """A topology on one OVS, or one node's part of it, on this machine or another."""
-
-    @abstractmethod
-    def interface_names(self) -> Mapping[str, str]:
-        """Names of the topology's ports by the names of OVS's interfaces."""
-
-    def interfaces_of(self, port: str) -> Sequence[str]:
-        return [interface for interface, name in self.interface_names().items() if name == port]
 
     @abstractmethod
     def offload_share(self) -> OffloadShare:
@@ -251,7 +243,6 @@ class BuiltOvsTopology(BuiltNode):
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._wired: dict[str, OvsPort] = {}
         self._connector: VhostConnector | None = None
-        self._controller = OwnController(instance, topology.bridges)
         self.link_watch: LinkWatch | None = None
         self._links_can_be_set: set[str] = set()
         self._built_at = log_time()
@@ -396,12 +387,6 @@ class BuiltOvsTopology(BuiltNode):
         self._port_maker.set_neighbours()
         if flows:
             self._replace_flows()
-
-    def attach_controller(self, fail_mode: str) -> OwnController:
-        """Give its bridges a controller of the run's, and the flows that OVS removes for it."""
-        self._controller.attach(fail_mode)
-        self._replace_flows()
-        return self._controller
 
     def losses(self) -> dict[str, int]:
         return self._port_maker.cabling.losses()
@@ -587,7 +572,6 @@ class BuiltOvsTopology(BuiltNode):
         if self.closed:
             return
         self.closed = True
-        self._controller.lose()
         if self._connector is not None:
             self._connector.close()
         if self.link_watch is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
 import ovs.db.idl
@@ -23,20 +24,19 @@ _DEADLINE_S = 20.0
 
 
 class OwnController:
-    """A controller of some bridges. Its threads end with its sockets: nothing outlives our process."""
+    """A controller of bridges of an OVS. Its threads end with its sockets: nothing outlives our process."""
 
-    def __init__(self, instance: RunningOvs, bridges: tuple[str, ...]) -> None:
+    def __init__(self, instance: RunningOvs) -> None:
         self._instance = instance
-        self._bridges = bridges
-        self._path = instance.directory / "-".join(("ctl", *bridges[:1]))
+        self._path = instance.directory / "ctl"
         self._sockets: list[socket.socket] = []
         self._connected: set[socket.socket] = set()
 
-    def attach(self, fail_mode: str) -> None:
+    def attach(self, bridges: Sequence[str], fail_mode: str) -> None:
         """Become the bridges' controller, and wait until all are connected. OVS removes their flows meanwhile."""
 
         def change(transaction: ovs.db.idl.Transaction) -> None:
-            for name in self._bridges:
+            for name in bridges:
                 bridge = self._instance.db.rows("Bridge")[name]
                 row = transaction.insert(transaction.idl.tables["Controller"])
                 row.target, row.inactivity_probe, row.max_backoff = f"unix:{self._path}", PROBE_MS, PROBE_MS
@@ -50,20 +50,18 @@ class OwnController:
             listener.listen()
         except OSError as error:
             raise TestbedError(f"no controller can listen on {self._path}: {error.strerror}") from error
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
         self._instance.db.transact(change, "a controller", _DEADLINE_S)
-        what = f"bridges {', '.join(self._bridges)} to connect to their controller"
-        wait_until(lambda: len(self._connected) == len(self._bridges), what, _DEADLINE_S)
+        what = f"bridges {', '.join(bridges)} to connect to their controller"
+        wait_until(lambda: len(self._connected) == len(bridges), what, _DEADLINE_S)
 
-    def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):  # it was closed
-            while True:
-                self._sockets.append(listener.accept()[0])
-                threading.Thread(target=self._answer, args=(self._sockets[-1],), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        bridge = OpenFlowConnection(connection)
-        with suppress(OSError, TestbedError):  # it was closed
+    def _serve(self, listener: socket.socket) -> None:
+        """Accept a bridge, and answer it until a socket is closed; another thread accepts the next one."""
+        with suppress(OSError, TestbedError):
+            connection = listener.accept()[0]
+            self._sockets.append(connection)
+            threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
+            bridge = OpenFlowConnection(connection)
             # Whoever only says hello and echoes has not admitted the bridge (rconn.c), so it would fail open.
             bridge.send((BARRIER_REQUEST, b""))
             for kind, _ in bridge.answers("a barrier"):

@@ -72,6 +72,7 @@ class OvsDatapath(NodeOvs):
         self._nic_makers = nic_makers
         self._built: list[BuiltOvsTopology] = []
         self._borrowed = BorrowedInterfaces(journal)
+        self._controller = OwnController(instance)
         self.collector = OvsCollector(instance, self._live_topologies)
 
     @staticmethod
@@ -200,7 +201,7 @@ class OvsDatapath(NodeOvs):
             "kill": lambda _: Operation(partial(self.restart, killed=True)),
             "upgrade": self._prepare_upgrade,
             "restart the database of": lambda instance: Operation(instance.restart_database),
-            "give a controller to": lambda _, **more: Operation(partial(self._attach_controllers, **more)),
+            "give a controller to": lambda _, **more: Operation(partial(self._attach_controller, **more)),
             "take the controller from": self._prepare_loss,
         }
         if name in prepare:
@@ -248,22 +249,24 @@ class OvsDatapath(NodeOvs):
         self.collector.forget_version()
         self._info = replace(self._info, detail=detail, **installation_facts(testbed.ovs, instance))
 
-    def _attach_controllers(self, fail_mode: str) -> list[OwnController]:
-        return [built.attach_controller(fail_mode) for built in self._live_topologies()]
+    def _attach_controller(self, fail_mode: str) -> None:
+        """Give all bridges a controller of the run's, and the flows that OVS removes for it."""
+        bridges = [name for built in self._live_topologies() for name in built.topology.bridges]
+        self._controller.attach(bridges, fail_mode)
+        self._serve(flows=True)
 
     def _prepare_loss(self, instance: OvsInstance, fail_mode: str) -> Operation:
-        attached = self._attach_controllers(fail_mode)
+        self._attach_controller(fail_mode)
 
         def lose() -> None:
             log, awaited = instance.log_text, f"OVS to log {_FAILED_OPEN!r}"
             before = log().count(_FAILED_OPEN)
-            for controller in attached:
-                controller.lose()
+            self._controller.lose()
             instance.note("the controller is lost")
             if fail_mode == "standalone":
                 wait_until(lambda: log().count(_FAILED_OPEN) > before, awaited, _FAILS_OPEN_S, interval_s=0.1)
 
-        return Operation(lose, partial(self._attach_controllers, fail_mode))
+        return Operation(lose, partial(self._attach_controller, fail_mode))
 
     def _serve(self, *, flows: bool = False) -> None:
         for built in self._live_topologies():
@@ -288,6 +291,7 @@ class OvsDatapath(NodeOvs):
         try:
             self.remove_topologies()
         finally:
+            self._controller.lose()
             try:
                 self._borrowed.close()  # a namespace would take a borrowed veth end with it when it is removed
             finally:

@@ -328,14 +328,13 @@ class PortMaker:
 
     def _bond(self, port: Port) -> OvsPort:
         """Each member is made as a port of its own; a lab's bond stays as the testbed file has it."""
-        end = self.cabled.get(port.name)
-        if end is not None and end.bond is None:
-            raise ConfigError(
-                f"port {port.name!r} is a bond, and its cable in this testbed leads to {end.name!r}, which is none: "
-                "make a bond of dut.ports, and write it in the cable's link",
-                key="dut.bonds",
-            )
-        if end is not None:
+        if (end := self.cabled.get(port.name)) is not None:
+            if end.bond is None:
+                raise ConfigError(
+                    f"port {port.name!r} is a bond, and its cable in this testbed leads to {end.name!r}, which is "
+                    "none: make a bond of dut.ports, and write it in the cable's link",
+                    key="dut.bonds",
+                )
             return self._wire(port)
         own = [self._wire(replace(port, name=name, members=())) for name in port.members]
         members, device = tuple(replace(one, port=port.name) for one in own), " ".join(str(one.device) for one in own)

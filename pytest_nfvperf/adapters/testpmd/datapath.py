@@ -18,6 +18,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -264,11 +265,8 @@ class TestpmdDatapath(Datapath):
         return self.samplers()
 
     def samplers(self) -> tuple[TestpmdCounters | PollingThreads, ...]:
-        counters = TestpmdCounters(self._live_topologies)
-        if not (built := self._live_topologies()):
-            return (counters,)
-        process = built[-1].process
-        return (counters, PollingThreads(lambda: process.pid, PROGRAM))
+        pids = [partial(getattr, built.process, "pid") for built in self._live_topologies()[-1:]]
+        return (TestpmdCounters(self._live_topologies), *(PollingThreads(pid, PROGRAM) for pid in pids))
 
     def check_alive(self) -> None:
         for built in self._live_topologies():

@@ -1,11 +1,12 @@
-"""OVN for tests: its daemons on a topology, their simulation, and the fixtures that deploy both."""
+"""OVN for tests: its daemons on a topology, their simulation, the fixtures that deploy both, and events of outages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.ovs.installation import locate
@@ -18,8 +19,13 @@ from pytest_nfvperf.features.ovn.private_ovn import LogicalNetwork, PrivateOvn, 
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, require_ovs
+from pytest_nfvperf.measure.call_arguments import Live
+from pytest_nfvperf.measure.change_events import change_event, unused_addresses
+from pytest_nfvperf.measure.events import EVENT_AT_S, Event, ForS
 from pytest_nfvperf.measure.rig import LiveTopology, Service
-from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
+from pytest_nfvperf.model.arguments import Name, checked, whole
+from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.errors import ArgumentError, DeadlineError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
@@ -264,3 +270,39 @@ class OvnAgentDeployer(_OvnTopologies):
 def ovn_daemons(session: NfvSession) -> OvnDaemons:
     """What starts OVN on this testbed; UnavailableError if nothing does."""
     return session.backend.daemons(OVN)
+
+
+# Events of outages.
+
+
+def _ovn_of(live: LiveTopology) -> PrivateOvn:
+    for service in live.deployment.services:
+        found = getattr(service, "ovn", service)  # an OvnPath has one
+        if isinstance(found, PrivateOvn):
+            return found
+    raise UnavailableError(f"topology {live.name!r} has no OVN of the run's: deploy it by the fixture private_ovn")
+
+
+@checked("events.restart_ovn_controller")
+def restart_ovn_controller(live: Live, *, release: bool = False) -> Event:
+    """Restart ovn-controller, as ``ovn-ctl restart_controller``; it ends when br-int has its flows again.
+
+    ``release``: as a service that stops and starts: it gives its ports up meanwhile, and OVN takes their flows away.
+    """
+    restart = partial(_ovn_of(live).restart_controller, release=release)
+    return Event(f"restart of ovn-controller{', ports released' if release else ''}", EVENT_AT_S, restart)
+
+
+@checked("events.change_northbound")
+def change_northbound(
+    live: Live, switch: Name, acls: Annotated[int, whole(1, 10_000)] = 1000, for_s: ForS = None
+) -> Event:
+    """A logical switch gets ACLs that no frame matches, in one transaction; it ends when br-int has their flows."""
+    ovn = _ovn_of(live)
+    before = ovn.nbctl("--if-exists", "get", "Logical_Switch", switch, "acls").strip()
+    if not before:
+        raise ArgumentError(f"events.change_northbound(): OVN has no logical switch {switch!r}")
+    matches = (f"ip4.dst == {address} && udp" for address in unused_addresses(acls))
+    added = [word for match in matches for word in ("--", "acl-add", switch, "to-lport", "1", match, "drop")]
+    undo = partial(ovn.nbctl, "--wait=hv", "set", "Logical_Switch", switch, f"acls={before}")
+    return change_event(f"{how_many(acls, 'ACL')} added", partial(ovn.nbctl, "--wait=hv", *added), undo, for_s)

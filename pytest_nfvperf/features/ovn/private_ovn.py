@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs, Starter, serve_database
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
@@ -196,7 +197,7 @@ class PrivateOvn(LogicalNetwork):
             start = self._starter(f"ovsdb-server-{name}", f"{name}.sock")
             database, socket, control = (directory / f"{name}.{suffix}" for suffix in ("db", "sock", "ctl"))
             serve_database(binaries, schema, database, socket, control, start)
-        self._nbctl("init")
+        self.nbctl("init")
         self._run_ctl(self._binaries.sbctl, self._southbound, "init")
         databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self._southbound}"]
         start = self._starter("ovn-northd", "northd.ctl")
@@ -218,7 +219,8 @@ class PrivateOvn(LogicalNetwork):
         with self._daemons.explaining():
             return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
 
-    def _nbctl(self, *arguments: str) -> str:
+    def nbctl(self, *arguments: str) -> str:
+        """What ovn-nbctl(8) answers; with ``--wait=hv`` once br-int has the flows. TestbedError where it refuses."""
         return self._run_ctl(self._binaries.nbctl, self.northbound, *arguments)
 
     def _register_chassis(self) -> None:
@@ -243,13 +245,15 @@ class PrivateOvn(LogicalNetwork):
 
     def add(self, switch: LogicalSwitch) -> None:
         self._bind(switch.ports)
-        self._nbctl(*add_switch(switch))
-        ports = [port.name for port in switch.ports]
+        self.nbctl(*add_switch(switch))
+        self._await_up([port.name for port in switch.ports])
+
+    def _await_up(self, ports: Sequence[str]) -> None:
         states: dict[str, str] = {}
 
         def all_up() -> bool:
             self.check()
-            states.update({port: self._nbctl("lsp-get-up", port).strip() for port in ports})
+            states.update({port: self.nbctl("lsp-get-up", port).strip() for port in ports})
             return set(states.values()) <= {"up"}
 
         with self._daemons.explaining():
@@ -260,7 +264,7 @@ class PrivateOvn(LogicalNetwork):
                 interval_s=_POLL_S,
                 last_seen=lambda: ", ".join(f"{port} {state}" for port, state in states.items() if state != "up"),
             )
-        self._nbctl("--wait=hv", "sync")
+        self.nbctl("--wait=hv", "sync")
 
     def _bind(self, ports: Sequence[LogicalPort]) -> None:
         """Assign each logical port to its interface."""
@@ -282,7 +286,20 @@ class PrivateOvn(LogicalNetwork):
         self._db.transact(change, "bindings of logical ports", _DEADLINE_S)
 
     def remove_port(self, name: str) -> None:
-        self._nbctl("--wait=hv", "lsp-del", name)
+        self.nbctl("--wait=hv", "lsp-del", name)
+
+    def restart_controller(self, *, release: bool = False) -> None:
+        """Ask ovn-controller to exit, and start it again; returns when its ports are up and br-int has its flows.
+
+        ``release``: it gives its ports up as it exits, as at the stop of a service; else it keeps them.
+        """
+        ports = self.nbctl("--bare", "--columns=name", "find", "Logical_Switch_Port", "up=true").split()
+        control = self._directory / f"ovn-controller.{self.pids()['ovn-controller']}.ctl"
+        with self._daemons.explaining(), closing(Unixctl(control, "ovn-controller")) as ctl:
+            ctl.call("exit", *([] if release else ["--restart"]))
+        wait_until(self._daemons.start_missing, "ovn-controller to exit", _DEADLINE_S)
+        self.nbctl("--wait=sb", "sync")  # northd has seen which ports were released
+        self._await_up(ports)
 
     def flows(self) -> str:
         instance = self._built.instance

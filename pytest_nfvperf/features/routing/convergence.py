@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live
@@ -142,7 +143,8 @@ class Convergence:
             if readings and ready is not None:
                 ready()
             anywhere = spec.load_fps <= _ANYWHERE_FPS
-            readings.append(ConvergenceReading(*cause(live, spec, events, repeat_of, anywhere=anywhere)))
+            run = partial(live.runner.run_once, spec, repeat_of=repeat_of, anywhere=anywhere)
+            readings.append(ConvergenceReading(*cause(run, events)))
             return readings[-1].trial
 
         repeat_until_valid(

@@ -130,14 +130,9 @@ def bond(
     A direction names the bond. What it receives came by any member; it sends by one that has link, in mode
     active-backup by the one at which frames last arrived, as a switch that learns.
 
-    Args:
-        name: of the bond.
-        bridge: of the bond.
-        members: names of its ports, two or more.
-        mode: "active-backup", "balance-slb" (by source MAC) or "balance-tcp" (by flow; with LACP only).
-        lacp: "off", "active" or "passive". The generator is each member's partner.
-        mtu: bytes without Ethernet header and FCS.
-        vlan: the number of an access port's VLAN, or a ``Vlan``.
+    ``members``: names of its ports. ``mode``: "active-backup", "balance-slb" (by source MAC) or "balance-tcp" (by flow;
+    with LACP only). ``lacp``: "off", "active" or "passive"; the generator is each member's partner. The rest as of
+    ``endpoint``.
     """
     if mode == "balance-tcp" and lacp == "off":
         raise ArgumentError(
