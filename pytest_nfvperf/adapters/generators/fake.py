@@ -193,7 +193,7 @@ class FakeGenerator(AttachingGenerator):
         self.check_open()
         check_spec(self._ports, spec, to_many=True)
         if len({direction.tx for direction in spec.directions}) < len(spec.directions):
-            streams(spec.traffic, spec.directions, self._ports, spec.load_fps, frames_of(spec))  # refuses one address
+            streams(spec.streams(frames_of(spec)), spec.directions, self._ports)  # refuses one address
         if self.check is not None:
             self.check(spec, self._ports)
         self.specs.append(spec)

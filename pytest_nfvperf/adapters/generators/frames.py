@@ -21,7 +21,7 @@ from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream
+from pytest_nfvperf.model.traffic.mix import ClassStream
 from pytest_nfvperf.model.traffic.packet import FrameSource
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
@@ -37,7 +37,7 @@ from pytest_nfvperf.model.traffic.traffic import (
     Vxlan,
     ip_version,
 )
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 SIGNATURE_BYTES = TEST_PAYLOAD_BYTES
@@ -280,19 +280,6 @@ def _unsigned(value: int) -> int | str:
 
 
 def streams(
-    sent: AnyTraffic,
-    directions: Sequence[Direction],
-    ports: Mapping[str, GeneratorPort],
-    load_fps: int,
-    frames: int,
-    *,
-    learning: bool = False,
-) -> list[dict[str, Any]]:
-    """What each class sends in each direction, as the engine's ``learn`` command takes it; see ``streams_of``."""
-    return _streams(streams_of(sent, directions, load_fps, frames, learning=learning), directions, ports)
-
-
-def _streams(
     sent: Iterable[ClassStream],
     directions: Sequence[Direction],
     ports: Mapping[str, GeneratorPort],
@@ -348,7 +335,7 @@ def _lacpdu(mac: str, number: int) -> bytes:
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:
     """The arguments of the engine's ``trial`` command. ConfigError for a load that makes no frame."""
     frames = frames_of(spec)
-    sent = _streams(spec.streams(frames), spec.directions, ports, swapped=spec.come_back == "swapped")
+    sent = streams(spec.streams(frames), spec.directions, ports, swapped=spec.come_back == "swapped")
     request = {
         "streams": sent + lacp_streams(ports, math.ceil(spec.duration_s)),
         "residual_ns": round(spec.residual_s * 1e9),

@@ -43,7 +43,7 @@ from pytest_nfvperf.model.disturbance.windows import FULL_SPEED
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorInfo
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.datapath import LinkOutage
 from pytest_nfvperf.ports.generator import OWN_RING, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
@@ -240,7 +240,8 @@ class EmbeddedGenerator(Generator):
         """
         check_directions(self._ports, directions, to_many=True)
         check_traffic(self._ports, traffic, directions)
-        wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES, learning=True)
+        of_classes = streams_of(traffic, directions, _LEARN_FPS, _LEARN_FRAMES, learning=True)
+        wanted = streams(of_classes, directions, self._ports)
         sent = wanted + lacp_streams(self._ports, 1)
         until = time.monotonic() + self._options.learn_timeout_s
         while True:
