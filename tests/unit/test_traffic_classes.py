@@ -687,6 +687,15 @@ def test_a_class_that_falls_silent_is_lost_an_interval_later():
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
+def test_no_answer_is_left_behind_where_a_trial_had_ended_when_it_was_to_stop():
+    """Whoever converts the trial's answer asks the engine for its links, and would read the answer to ``stop``."""
+    waiting = [{"id": 1, "ok": True}, {"id": 2, "ok": False, "code": "not_running", "error": "no trial runs"}]
+    engine = SimpleNamespace(read=lambda *_: waiting.pop(0), send=lambda *_: 2)
+    trial = EngineTrial(engine, 1, 1.0, 0.0, (), lambda answer: (answer["id"], len(waiting)))
+    trial.abandon()
+    assert trial.result() == (1, 0)
+
+
 def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_sent():
     columns = {field.name: (0,) * 10 for field in fields(ThreadWindows)} | {"sent": (100,) * 10}
     windows = Windows(10_000_000, (ThreadWindows(**columns),), ())
