@@ -192,11 +192,8 @@ class BuiltTopology(ABC):
         """
         raise UnavailableError("the datapath is no Open vSwitch")
 
-    def slow_path(self) -> Mapping[str, int]:
-        """``megaflows``, their ``flow_limit``, ``dump_ms``, ``revalidators`` and ``rss_bytes`` now; takes 1 ms.
-
-        Empty for a datapath without megaflows.
-        """
+    def slow_path(self) -> Mapping[str, float]:
+        """``megaflows``, ``flow_limit``, ``dump_ms``, ``revalidators``, ``memory_MiB``: it takes 1 ms; {} if no OVS."""
         return {}
 
     def interfaces_of(self, port: str) -> Sequence[str]:
