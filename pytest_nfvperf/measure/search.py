@@ -642,12 +642,10 @@ class Search:
         return outcome
 
 
-def measured_at(
-    measurer: LoadMeasurer, duration_s: float, load_fps: float, purpose: str
-) -> tuple[Trial, dict[str, Any]]:
+def measured_at(measurer: LoadMeasurer, seconds: float, load_fps: float, purpose: str) -> tuple[Trial, dict[str, Any]]:
     """A trial at a fixed load, and fields of its Outcome; what is certain if all were invalid."""
     try:
-        trial = measurer.measure(duration_s, load_fps, purpose)
+        trial = measurer.measure(seconds, load_fps, purpose)
     except InvalidTrialsError as error:
         trial = measurer.still_shown(error, Trial.shows_a_fault)
     point, why = latency_point(format_fps(load_fps), trial)
