@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, OneTraffic, WholeLoad, check_live
 from pytest_nfvperf.measure.limits import Limits, LoadRange
-from pytest_nfvperf.measure.load_series import latency_point, loss_of_trial, short_of_load
+from pytest_nfvperf.measure.load_series import short_of_load
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import MLRSEARCH, Search, mlr_search
-from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, repeat_until_valid
+from pytest_nfvperf.measure.search import MLRSEARCH, Search, measured_at, mlr_search
+from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import checked, number, whole
 from pytest_nfvperf.model.display import format_fps, format_seconds
-from pytest_nfvperf.model.disturbance.trial import Reason, TrialResult, attributed_intervals
+from pytest_nfvperf.model.disturbance.trial import COUNTS_HOLD, TrialResult, attributed_intervals
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.figure import Figure, Why, exact
-from pytest_nfvperf.model.measure.bounds import SearchedGoal, latency_figures, latency_missing
+from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.soak_series import TIME, SoakTable
-from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
+from pytest_nfvperf.model.traffic.histogram import TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -36,29 +36,20 @@ SAMPLE_S = 0.1
 _QUIET_S = 1.0
 """How long the victim is watched before the flood, and how long it may take to send each of its flows once."""
 
-_AS_BEFORE = 2.0
-"""Up to so many times the largest p99 of a sample before the flood, the latency is as before."""
-
-_IN_A_ROW = 3
-"""Samples in which all is as before, until the DUT has recovered: queues may empty and fill again."""
-
-_FEW_FLOWS = 5
-"""Megaflows that come and go by themselves, such as those of neighbour discovery."""
-
-_FEWEST_FRAMES = 100
-"""The victim's, in a sample: fewer have no 99th percentile."""
+_SLOWER, _FEW_FLOWS, _IN_A_ROW = 2.0, 5, 3
+"""The latency is as before up to so many times the largest p99 of a sample before the flood; megaflows are up to so
+many more, since some come and go by themselves, such as those of neighbour discovery. The DUT has recovered when all is
+as before in so many samples: queues may empty and fill again."""
 
 START_LIMIT = 10_000
 """Megaflows that OVS allows when it starts (ofproto-dpif-upcall.c); each quick dump adds 1,000."""
 
-LEAST_NEW_FLOWS = 10_000
-"""New flows a second that any machine takes."""
-
-MOSTLY_NEW = 0.5
-"""Least share of a warm-up's frames that must begin a flow. One that is far above the DUT's rate may repeat headers."""
+_LEAST_NEW_FPS, _MOSTLY_NEW = 10_000, 0.5
+"""New flows a second that any machine takes; share of a warm-up's frames that must begin one. A warm-up that is far
+above the DUT's rate may repeat headers."""
 
 _LOST, _P99, _MEGAFLOWS = "lost", "p99_ns", "megaflows"
-_SLOW_PATH = (_MEGAFLOWS, "flow_limit", "dump_ms", "revalidators", "rss_bytes")
+_SLOW_PATH = (_MEGAFLOWS, "flow_limit", "dump_ms", "revalidators", "memory_MiB")
 
 
 def forget_flows(live: LiveTopology, flow_limit: int = START_LIMIT) -> None:
@@ -69,9 +60,9 @@ def forget_flows(live: LiveTopology, flow_limit: int = START_LIMIT) -> None:
 
 def _upcalls(trial: Trial) -> int | None:
     """Frames of a trial for which the datapath had no flow; None if it does not count them."""
-    changes = {} if trial.ledger is None else {change.name: change.delta for change in trial.ledger.deltas}
-    ends = (changes.get(f"pmd.upcalls_{end}", 0) for end in ("ok", "failed"))
-    return sum(ends) if "pmd.packets_received" in changes else None
+    changes = {change.name: change.delta for change in (trial.ledger.deltas if trial.ledger is not None else ())}
+    counted = changes.get("pmd.upcalls_ok", 0) + changes.get("pmd.upcalls_failed", 0)
+    return counted if "pmd.packets_received" in changes else None
 
 
 class Floods(Search):
@@ -86,14 +77,19 @@ class Floods(Search):
         """
         longest_s = max(self.profile.confirmation_s, self.profile.final_trial_s)
         most_fps = traffic.combinations / longest_s
-        if most_fps < LEAST_NEW_FLOWS:
+        if most_fps < _LEAST_NEW_FPS:
             raise ArgumentError(
                 f"flood.new_flow_rate(): the traffic has {traffic.combinations:,} different headers, which repeat "
                 f"within a trial of {longest_s:g} s above {most_fps:,.0f} frames/s: vary more values of its fields"
             )
 
         def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[SearchedGoal, ...]:
-            _refuse_old_flows(measurer.trials[0])
+            upcalls, received = _upcalls(measurer.trials[0]), measurer.trials[0].result.received  # of the warm-up
+            if upcalls is not None and upcalls < _MOSTLY_NEW * received:
+                raise ArgumentError(
+                    f"flood.new_flow_rate(): {upcalls:,} of {received:,} frames began a flow: one megaflow holds many; "
+                    "let the bridge read what varies, such as by rules(bridge, by_address=True)"
+                )
             maximum_fps = min(limits.maximum_fps, most_fps)
             most = LoadLimits(min(limits.minimum_fps, maximum_fps / 2), maximum_fps)
             return mlr_search(measurer, [replace(self.profile.ndr, name="new_flow_rate")], most)
@@ -107,7 +103,7 @@ class Floods(Search):
         victim: OneTraffic,
         attacker: OneTraffic,
         *,
-        victim_fps: WholeLoad,
+        victim_fps: Annotated[int, whole(1000, unit="frames per second and direction, for a p99 of each sample")],
         attacker_fps: WholeLoad,
         flood_s: DurationS = 1.0,
         recovery_s: Annotated[float, number(SAMPLE_S * (_IN_A_ROW + 1), unit="seconds")] = 3.0,
@@ -118,16 +114,9 @@ class Floods(Search):
         Three trials, before each of which megaflows are removed and the victim's flows established: the victim alone;
         both for ``flood_s``, for loss and latency; both, after which the victim goes on for ``recovery_s``.
 
-        Args:
-            live: the topology to measure on.
-            victim: sent as class ``victim``.
-            attacker: sent as class ``attacker``, in the same directions.
-            victim_fps: frames/s per direction.
-            attacker_fps: frames/s per direction.
-            flood_s: how long the attacker sends.
-            recovery_s: how long the victim goes on.
-            flow_limit: of megaflows, as each trial begins: a DUT that was quiet for some minutes has its
-                ``other_config:flow-limit`` of 200,000.
+        ``victim``, ``attacker``: sent as classes of these names, both in the victim's directions, at so many frames/s
+        per direction. ``flow_limit``: of megaflows, as each trial begins: a DUT that was quiet for some minutes has its
+        ``other_config:flow-limit`` of 200,000.
 
         InvalidTrialsError if the rig disturbed every trial, and none shows a fault of the DUT. UnavailableError if the
         datapath is no OVS, or the generator reports no counts during a trial.
@@ -146,34 +135,12 @@ class Floods(Search):
         measurer.before = establish
         quiet, before = _watch(live, measurer.spec(_QUIET_S, victim_fps, "before a flood"), establish)
         measurer.traffic = loads.traffic = mix
-        try:
-            flooded = measurer.measure(flood_s, load_fps, "flood")
-        except InvalidTrialsError as error:
-            flooded = measurer.still_shown(error, Trial.shows_a_fault)
+        flooded, found = measured_at(measurer, flood_s, load_fps, "flood")
         spec = replace(measurer.spec(flood_s + recovery_s, load_fps, "recovery"), ends=(ATTACKER, flood_s))
         recovering, after = _watch(live, spec, establish)
         measurer.trials += [quiet, recovering]
-        return self._flooded(loads, flooded, recovering, before, after)
-
-    def _flooded(
-        self, loads: LoadRange, flooded: Trial, recovering: Trial, before: SoakTable, after: SoakTable
-    ) -> Outcome:
-        for name, table in (("before a flood", before), ("during a flood and after it", after)):
-            loads.live.runner.recorder.emit(AttachmentData(f"samples {name}", "text/csv", text=_csv(table)))
-        loss, (point, why) = loss_of_trial(flooded), latency_point(format_fps(flooded.result.spec.load_fps), flooded)
-        upcalls = _upcalls(flooded)
-        counted = "" if upcalls is None else f"{upcalls:,} upcalls for {flooded.result.sent:,} frames in {flooded.id}"
-        own = (_outage(flooded), *recovery_figures(recovering, before, after))
-        return self._done(
-            loads,
-            "flood",
-            figures=(*loss.figures(), *latency_figures(point), *own),
-            missing=loss.missing() | latency_missing(point, why),
-            loss_curve=(loss.point,),
-            latency=(point,),
-            cost=flooded.cost,
-            notes=tuple(filter(None, (_slow_path_text(before, after), counted))),
-        )
+        found["figures"] += (_outage(flooded), *recovery_figures(recovering, before, after))
+        return self._done(loads, "flood", **found, notes=tuple(_notes(flooded, before, after)))
 
     def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic, limits: Limits | None = None) -> LoadRange:
         if live.topology.nodes:
@@ -181,16 +148,6 @@ class Floods(Search):
         loads = super()._start(call, live, traffic, limits)
         loads.measurer.before = partial(forget_flows, live)
         return loads
-
-
-def _refuse_old_flows(trial: Trial) -> None:
-    """Raise ArgumentError if the frames of a warm-up did not each begin a flow."""
-    upcalls, received = _upcalls(trial), trial.result.received
-    if upcalls is not None and upcalls < MOSTLY_NEW * received:
-        raise ArgumentError(
-            f"flood.new_flow_rate(): {upcalls:,} of {received:,} frames began a flow: one megaflow holds many; let the "
-            "bridge read what varies, such as by rules(bridge, by_address=True)"
-        )
 
 
 def _time_to_establish(victim: Traffic, victim_fps: int, warmup_s: float) -> float:
@@ -201,9 +158,6 @@ def _time_to_establish(victim: Traffic, victim_fps: int, warmup_s: float) -> flo
             f"flood.run(): a victim of {victim.combinations:,} flows takes {format_seconds(seconds)} at "
             f"{format_fps(victim_fps)} to send each once: give it fewer flows, or a higher victim_fps"
         )
-    if victim_fps * SAMPLE_S < _FEWEST_FRAMES:
-        least = round(_FEWEST_FRAMES / SAMPLE_S)
-        raise ArgumentError(f"flood.run(): victim_fps is {victim_fps:,}, too few for samples of 0.1 s: write {least:,}")
     return seconds
 
 
@@ -218,7 +172,11 @@ def _watch(live: LiveTopology, spec: TrialSpec, establish: Callable[[], None]) -
         try:
             while (interval := running.next_interval()) is not None:
                 now = interval.classes.get(VICTIM) or TrialProgress.summed(interval.directions)
-                table.add({**_row(interval, now, last), **live.deployment.built.slow_path()})
+                row = {TIME: interval.at_ns / 1e9, _LOST: now.lost - last.lost, **live.deployment.built.slow_path()}
+                if now.latency is not None and now.latency.samples:
+                    row[_P99] = now.latency.p99_ns
+                if not len(table) or row[TIME] > table.column(TIME)[-1]:  # all that is left may come at the same time
+                    table.add(row)
                 last = now
                 live.deployment.check_alive()
         except BaseException:
@@ -231,66 +189,46 @@ def _watch(live: LiveTopology, spec: TrialSpec, establish: Callable[[], None]) -
         establish()
         return live.runner.run_once(spec, repeat_of=repeat_of, execute=execute)
 
-    def tolerated(trial: Trial) -> frozenset[Reason]:
-        return frozenset(reason.code for reason in trial.result.invalid if reason.counts_hold)
-
-    return repeat_until_valid(measure, live.runner.repeats, live.runner.context.time_limit, tolerated), table
-
-
-def _row(interval: IntervalCounts, now: TrialProgress, last: TrialProgress) -> dict[str, float]:
-    latency = {_P99: now.latency.p99_ns} if now.latency is not None and now.latency.samples else {}
-    return {TIME: interval.at_ns / 1e9, _LOST: now.lost - last.lost, **latency}
-
-
-# What the samples show. Times are since the end of the flood, and bounded by the samples.
+    trial = repeat_until_valid(measure, live.runner.repeats, live.runner.context.time_limit, lambda _: COUNTS_HOLD)
+    lines = [table.columns, *zip(*map(table.column, table.columns), strict=True)]
+    text = "".join(f"{','.join(map(str, line))}\n" for line in lines)
+    live.runner.recorder.emit(AttachmentData(f"samples of {trial.id}, {spec.purpose}", "text/csv", text=text))
+    return trial, table
 
 
 def recovery_figures(trial: Trial, before: SoakTable, after: SoakTable) -> Iterator[Figure]:
-    """Yield when a victim and the number of megaflows were as before; ``after``: from the begin of the flood on."""
-    spec = trial.result.spec
-    flood_s = spec.ends[1] if spec.ends is not None else 0.0
-    within = [(VICTIM, "recovery", _recovered(trial.result, before, after, flood_s))]
-    if (known := _known(before, _MEGAFLOWS)) and _known(after, _MEGAFLOWS):
-        usual, flows = max(known) + _FEW_FLOWS, after.column(_MEGAFLOWS)
-        more = [row for row in range(len(after)) if not flows[row] <= usual]
-        low, end = after.column(TIME)[more[-1]] if more else flood_s, len(after) - 1
-        high = None if more and more[-1] == end else after.column(TIME)[more[-1] + 1 if more else 0]
-        within.append(("", "megaflow_recovery", (low - flood_s, None if high is None else high - flood_s)))
-    for of_class, metric, (low, high) in within:
-        seen = f"by samples of {SAMPLE_S:g} s for {format_seconds(spec.duration_s - flood_s)}"
-        value = max(0.0, low if high is None else high)
-        figure = exact(metric, value, "s", of_class=of_class, confidence=seen, evidence=(trial.id,))
-        figure = replace(figure, low=min(value, max(0.0, low)))
-        ended = "not until the trial ended"
-        figure = figure if high is not None else figure.bounded(Why.ENDED_EARLY, high=True, detail=ended)
-        yield _at_least_if_short(figure, trial)
-
-
-def _at_least_if_short(figure: Figure, trial: Trial) -> Figure:
-    """The figure; nobody knows what a DUT does at a load that the generator did not offer."""
-    short = short_of_load(trial.result)
-    return figure.bounded(Why.SHORT, high=True, detail=short) if short else figure
-
-
-def _recovered(result: TrialResult, before: SoakTable, after: SoakTable, flood_s: float) -> tuple[float, float | None]:
-    """Between when the victim recovered; None: not until the end.
+    """Yield when a victim and the number of megaflows were as before; ``after``: from the begin of the flood on.
 
     What the machine may have lost, and a latency that it may have caused, only widen the interval.
     """
-    own = attributed_intervals(result, map(after.times_s, range(len(after))))
-    most_ns, lost, p99_ns = max(_known(before, _P99), default=math.inf), after.column(_LOST), after.column(_P99)
-    low, in_a_row = 0.0, 0
-    for row in range(len(after)):
-        begin_s, _ = after.times_s(row)
-        if begin_s < flood_s:
-            continue
-        as_before = lost[row] <= 0 and not p99_ns[row] > _AS_BEFORE * most_ns
-        in_a_row = in_a_row + 1 if as_before else 0
-        if in_a_row == _IN_A_ROW:
-            return low, after.times_s(row - _IN_A_ROW + 1)[0] - flood_s
-        if lost[row] > 0 and (row not in own or own[row].lost > 0):
-            low = begin_s - flood_s
-    return low, None
+    rows, (_, flood_s) = range(len(after)), trial.result.spec.ends or (ATTACKER, 0.0)
+    own = attributed_intervals(trial.result, map(after.times_s, rows))
+    lost, p99_ns, flows = map(after.column, (_LOST, _P99, _MEGAFLOWS))
+    slow_ns = _SLOWER * max(_known(before, _P99), default=math.inf)
+    good = [lost[row] <= 0 and not p99_ns[row] > slow_ns for row in rows]
+    bad = [lost[row] > 0 and (row not in own or own[row].lost > 0) for row in rows]
+    yield _recovery("recovery", VICTIM, trial, [after.times_s(row)[0] - flood_s for row in rows], good, bad)
+    if _known(after, _MEGAFLOWS):  # they are counted at the end of each sample
+        usual = max(_known(before, _MEGAFLOWS)) + _FEW_FLOWS
+        many = [not count <= usual for count in flows]
+        at_s = [end_s - flood_s for end_s in after.column(TIME)]
+        yield _recovery("megaflow_recovery", "", trial, at_s, [not each for each in many], many)
+
+
+def _recovery(
+    metric: str, of_class: str, trial: Trial, at_s: Sequence[float], good: Sequence[bool], bad: Sequence[bool]
+) -> Figure:
+    """``at_s``: of samples, since the end of the flood. Neither ``good`` nor ``bad``: maybe not as before."""
+    begins = (row for row, since_s in enumerate(at_s) if since_s >= 0 and sum(good[row : row + _IN_A_ROW]) == _IN_A_ROW)
+    end = next(begins, len(at_s))
+    low = max([0.0, *(at_s[row] for row in range(end) if bad[row])])
+    value, seen = at_s[end] if end < len(at_s) else low, f"by samples of {SAMPLE_S:g} s"
+    figure = Figure(metric, value, "s", low, value, of_class=of_class, confidence=seen, evidence=(trial.id,))
+    if end == len(at_s):
+        figure = figure.bounded(Why.ENDED_EARLY, high=True, detail="not until the trial ended")
+    # Nobody knows what a DUT does at a load that the generator did not offer.
+    short = short_of_load(trial.result)
+    return figure.bounded(Why.SHORT, high=True, detail=short) if short else figure
 
 
 def _known(table: SoakTable, name: str) -> list[float]:
@@ -304,24 +242,15 @@ def _outage(trial: Trial) -> Figure:
     figure = exact("outage_time", longest_s, "s", of_class=VICTIM, evidence=(trial.id,))
     _, _, why = trial.result.judgement.loss_of_class(VICTIM, trial.certain_drops)
     figure = figure if why is None or not longest_s else figure.bounded(Why.WHOSE_LOSS, low=True, detail=why)
-    return _at_least_if_short(figure, trial)
+    short = short_of_load(trial.result)
+    return figure.bounded(Why.SHORT, high=True, detail=short) if short else figure
 
 
-def _slow_path_text(before: SoakTable, after: SoakTable) -> str:
-    """``megaflows 102 before, 12,000 at most, 104 at the end; memory ...``; "" if nobody counts them."""
-    said = []
-    for name, column, unit, size in (("megaflows", _MEGAFLOWS, "", 1), ("memory", "rss_bytes", " MiB", 1 << 20)):
-        early, late = _known(before, column), _known(after, column)
-        if early and late:
-            first, most, last = (f"{value / size:,.0f}{unit}" for value in (early[-1], max(late), late[-1]))
-            said.append(f"{name} {first} before, {most} at most, {last} at the end")
-    for name, column in (("flow limit", "flow_limit"), ("ms of a dump", "dump_ms"), ("revalidators", "revalidators")):
-        if known := _known(after, column):
-            said.append(f"{name} {min(known):,.0f} .. {max(known):,.0f}")
-    return "; ".join(said)
-
-
-def _csv(table: SoakTable) -> str:
-    rows = zip(*map(table.column, table.columns), strict=True)
-    shown = ([f"{value:.10g}" if not math.isnan(value) else "" for value in row] for row in rows)
-    return "".join(f"{','.join(line)}\n" for line in ([*table.columns], *shown))
+def _notes(flooded: Trial, before: SoakTable, after: SoakTable) -> Iterator[str]:
+    """Yield ``megaflows 102 before, 110 to 12,000 in the trial, 104 at its end``, and the like, of what is counted."""
+    for name in _SLOW_PATH:
+        if (early := _known(before, name)) and (late := _known(after, name)):
+            first, least, most, last = (f"{value:,.10g}" for value in (early[-1], min(late), max(late), late[-1]))
+            yield f"{name.replace('_', ' ')} {first} before, {least} to {most} in the trial, {last} at its end"
+    if (upcalls := _upcalls(flooded)) is not None:
+        yield f"{upcalls:,} upcalls for {flooded.result.sent:,} frames in {flooded.id}"

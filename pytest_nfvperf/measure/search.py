@@ -429,16 +429,7 @@ class Search:
         check_load("search.loss_at", self._replacement_for(traffic), load_fps, duration_s)
         loads = self._start("search.loss_at", live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
-        try:
-            trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
-        except InvalidTrialsError as error:
-            trial = loads.measurer.still_shown(error, Trial.shows_a_fault)
-        point, why = latency_point(format_fps(load_fps), trial)
-        found = _loss_fields([loss_of_trial(trial)], trial)
-        figures = (*found["figures"], *latency_figures(point), *cost_figures(trial.cost))
-        missing = found["missing"] | latency_missing(point, why) | cost_missing(trial.cost)
-        found |= {"latency": (point,), "cost": trial.cost, "figures": figures, "missing": missing}
-        return self._done(loads, "fixed-load", **found)
+        return self._done(loads, "fixed-load", **measured_at(loads.measurer, duration_s, load_fps, "fixed load")[1])
 
     @checked("search.loss_of")
     def loss_of(
@@ -649,6 +640,19 @@ class Search:
             outcome = profiling.packets(live, outcome)
         live.runner.recorder.emit(outcome)
         return outcome
+
+
+def measured_at(measurer: LoadMeasurer, seconds: float, load_fps: float, purpose: str) -> tuple[Trial, dict[str, Any]]:
+    """A trial at a fixed load, and fields of its Outcome; what is certain if all were invalid."""
+    try:
+        trial = measurer.measure(seconds, load_fps, purpose)
+    except InvalidTrialsError as error:
+        trial = measurer.still_shown(error, Trial.shows_a_fault)
+    point, why = latency_point(format_fps(load_fps), trial)
+    found = _loss_fields([loss_of_trial(trial)], trial)
+    figures = (*found["figures"], *latency_figures(point), *cost_figures(trial.cost))
+    missing = found["missing"] | latency_missing(point, why) | cost_missing(trial.cost)
+    return trial, found | {"latency": (point,), "cost": trial.cost, "figures": figures, "missing": missing}
 
 
 def _loss_fields(losses: Sequence[TrialLoss], of_queues: Trial | None = None) -> dict[str, Any]:

@@ -192,8 +192,8 @@ class BuiltTopology(ABC):
         """
         raise UnavailableError("the datapath is no Open vSwitch")
 
-    def slow_path(self) -> Mapping[str, int]:
-        """``megaflows``, ``flow_limit``, ``dump_ms``, ``revalidators``, ``rss_bytes`` now, in 1 ms; or none of them."""
+    def slow_path(self) -> Mapping[str, float]:
+        """``megaflows``, ``flow_limit``, ``dump_ms``, ``revalidators``, ``memory_MiB``: it takes 1 ms; {} if no OVS."""
         return {}
 
     def interface_names(self) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
@@ -114,9 +114,6 @@ def with_bands(data: RunData, observed: ObservedBands) -> RunData:
     if observed.moved_trials:
         shown["moved_trials"] = observed.moved_trials
     return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: shown})
-
-
-Searches = TypeVar("Searches", bound=Search)
 
 
 class NfvSession:
@@ -332,14 +329,14 @@ class NfvSession:
     def search(self, labels: Mapping[str, str]) -> Search:
         if self.comparison is not None:
             return self.comparison.search(self._study(labels, lambda _: True), self.backend.estimate_search_s)
-        return self._search_by(Search, labels)
+        return Search(*self._search_settings(labels))
 
     def floods(self, labels: Mapping[str, str]) -> Floods:
-        return self._search_by(Floods, labels)
+        return Floods(*self._search_settings(labels))
 
-    def _search_by(self, kind: type[Searches], labels: Mapping[str, str]) -> Searches:
+    def _search_settings(self, labels: Mapping[str, str]) -> tuple[Any, ...]:
         check_time("a search", virtual=self.options.virtual_time)
-        return kind(
+        return (
             self.profile,
             labels,
             partial(self._limits_to_judge, labels),

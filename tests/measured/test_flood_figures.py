@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -12,6 +13,7 @@ from scapy.layers.l2 import Ether
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.flood import Floods
 from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.measure.ledger import BY_FLOW
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
@@ -24,7 +26,7 @@ from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.functional.ovs_support import needs_hugepages, needs_root
-from tests.functional.soak_support import Soaking, soaking_on
+from tests.functional.soak_support import Soaking, soaking_on, undisturbed
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -53,6 +55,20 @@ def flood(bench: Soaking, attacker_fps: int = 5000) -> Outcome:
     return floods.run(bench.live, VICTIM, ATTACKER, victim_fps=100_000, attacker_fps=attacker_fps, recovery_s=1.0)
 
 
+def undisturbed_flood(bench: Soaking, measure: Callable[[Soaking], Outcome] = flood) -> Outcome:
+    """A flood whose loss, too, was measured at its load, however often others on this machine disturb it."""
+    trials = bench.live.runner.context.trials
+
+    def at_its_load() -> Outcome:
+        outcome = measure(bench)
+        flooded = trials[outcome.loss_curve[0].trial_id]
+        if not flooded.result.judgement.conclusive or not flooded.result.sustained_load:
+            raise InvalidTrialsError([flooded])
+        return outcome
+
+    return undisturbed(at_its_load, trials)
+
+
 def judgement(outcome: Outcome, metric: str, limit: str) -> Judgement:
     rule = Rule((("class", ("victim",)),), ((metric, parse_limit(metric, limit)),), "sla.yaml:1: rules[0]")
     (verdict,) = judge([rule], outcome.label, outcome.figures, lambda _: None)
@@ -63,7 +79,7 @@ def test_one_of_a_thousand_victims_that_a_flow_drops_is_found_with_the_figure_ri
     ovs = bench.live.deployment.built.ovs
     ovs("ofctl", "add-flow", "br0", ONE_OF_A_THOUSAND)
     try:
-        outcome = flood(bench)
+        outcome = undisturbed_flood(bench)
     finally:
         ovs("ofctl", "del-flows", "br0", "cookie=0x77/-1")
     figure = outcome.figure("loss_ratio", of_class="victim")
@@ -81,29 +97,35 @@ def test_one_of_a_thousand_victims_that_a_flow_drops_is_found_with_the_figure_ri
 )
 def test_a_noisy_host_makes_no_victim_suffer(bench: Soaking, times: int) -> None:
     for _ in range(times):
-        outcome = flood(bench)
-        for metric, limit in (("loss_ratio", "<= 0.05 %"), ("recovery", "<= 500 ms"), ("outage_time", "<= 5 ms")):
-            assert judgement(outcome, metric, limit) is not Judgement.FAIL, (metric, outcome.figures)
+        with suppress(InvalidTrialsError):  # which is INCONCLUSIVE
+            outcome = flood(bench)
+            for metric, limit in (("loss_ratio", "<= 0.05 %"), ("recovery", "<= 500 ms"), ("outage_time", "<= 5 ms")):
+                assert judgement(outcome, metric, limit) is not Judgement.FAIL, (metric, outcome.figures)
 
 
 @pytest.mark.thorough("another plant")
 def test_a_victim_that_loses_frames_after_the_flood_has_not_recovered(
     bench: Soaking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of ten victims is dropped from 0.1 to 0.6 s after the attacker's last frame."""
-    built, looks = bench.live.deployment.built, count(1)
+    """One of ten victims is dropped from the flood's last half second until 0.6 s after the attacker's last frame."""
+    built = bench.live.deployment.built
     read = built.slow_path
 
-    def look() -> Mapping[str, int]:
-        at = next(looks) - QUIET_LOOKS - FLOOD_LOOKS
-        if at == 1:
-            built.ovs("ofctl", "add-flow", "br0", SOME)
-        elif at == 6:
-            built.ovs("ofctl", "del-flows", "br0", "cookie=0x77/-1")
-        return read()
+    def dropping(bench: Soaking) -> Outcome:
+        looks = count(1 - QUIET_LOOKS - FLOOD_LOOKS)
 
-    monkeypatch.setattr(built, "slow_path", look)
-    figure = flood(bench).figure("recovery", of_class="victim")
+        def look() -> Mapping[str, float]:
+            at = next(looks)
+            if at == -5:
+                built.ovs("ofctl", "add-flow", "br0", SOME)
+            elif at == 6:
+                built.ovs("ofctl", "del-flows", "br0", "cookie=0x77/-1")
+            return read()
+
+        monkeypatch.setattr(built, "slow_path", look)
+        return flood(bench)
+
+    figure = undisturbed_flood(bench, dropping).figure("recovery", of_class="victim")
     assert figure is not None
     low, high = figure.interval
     assert 0.2 <= low <= 0.8
@@ -111,7 +133,7 @@ def test_a_victim_that_loses_frames_after_the_flood_has_not_recovered(
 
 
 def test_megaflows_are_counted_exactly_and_each_frame_of_the_attacker_began_one(bench: Soaking) -> None:
-    outcome = flood(bench)
+    outcome = undisturbed_flood(bench)
     built = bench.live.deployment.built
     listed = built.ovs("appctl", "dpctl/dump-flows").splitlines()
     assert built.slow_path()["megaflows"] == len([line for line in listed if "recirc_id" in line]) > 4000
@@ -122,8 +144,11 @@ def test_megaflows_are_counted_exactly_and_each_frame_of_the_attacker_began_one(
 
 
 def test_the_ledger_of_a_flood_that_loses_frames_closes(bench: Soaking) -> None:
-    outcome = flood(bench, attacker_fps=1_000_000)
-    trial = bench.live.runner.context.trials[outcome.loss_curve[0].trial_id]
+    with suppress(InvalidTrialsError):  # so many frames are more than the generator has time for on two cores
+        flood(bench, attacker_fps=1_000_000)
+    trials = bench.live.runner.context.trials.values()
+    trial = [trial for trial in trials if trial.result.spec.purpose == "flood"][-1]
+    assert trial.result.spec.load_fps == 1_100_000
     assert trial.result.lost > 0
     assert trial.ledger is not None
     assert trial.ledger.unexplained == 0

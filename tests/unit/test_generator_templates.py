@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.generators.frames import (
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.frame_program import frame_at, permuted
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, Vxlan
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.frame_support import innermost, ip_of, rebuilt
 
@@ -48,7 +48,7 @@ def any_traffic(draw: st.DrawFn) -> Traffic:
 
 
 def template(traffic: Traffic, direction: int = 0) -> bytes:
-    return bytes.fromhex(streams(traffic, BOTH, PORTS, 1, 1)[direction]["templates"][0])
+    return bytes.fromhex(streams(streams_of(traffic, BOTH, 1, 1), BOTH, PORTS)[direction]["templates"][0])
 
 
 @given(any_traffic())
@@ -117,7 +117,9 @@ def test_intended_is_exact_on_decimals(load: int, tenths: int) -> None:
 
 def test_the_way_back_swaps_addresses() -> None:
     traffic = Traffic(src_mac="02:00:00:00:0a:01", dst_mac="02:00:00:00:0a:02", src_ip="10.0.0.1", dst_ip="10.9.0.1")
-    there, back = (Ether(bytes.fromhex(s["templates"][0])) for s in streams(traffic, BOTH, PORTS, 1, 1))
+    there, back = (
+        Ether(bytes.fromhex(s["templates"][0])) for s in streams(streams_of(traffic, BOTH, 1, 1), BOTH, PORTS)
+    )
     assert (there.src, there.dst, there[IP].src, there[IP].dst) == (
         traffic.src_mac,
         traffic.dst_mac,
@@ -133,7 +135,9 @@ def test_the_way_back_swaps_addresses() -> None:
 
 
 def test_macs_are_the_ports_by_default() -> None:
-    there, back = (Ether(bytes.fromhex(s["templates"][0])) for s in streams(Traffic(), BOTH, PORTS, 1, 1))
+    there, back = (
+        Ether(bytes.fromhex(s["templates"][0])) for s in streams(streams_of(Traffic(), BOTH, 1, 1), BOTH, PORTS)
+    )
     assert [(f.src, f.dst) for f in (there, back)] == [(MAC_A, MAC_B), (MAC_B, MAC_A)]
 
 
@@ -176,7 +180,7 @@ def test_every_flows_frame_has_right_checksums(
 @given(any_traffic(), st.integers(1, 70_000))
 def test_a_receiver_knows_what_routers_change(traffic: Traffic, flows: int) -> None:
     """TTL, traffic class and flow label with what follows from them, and all in front of the innermost IP header."""
-    (stream,) = streams(replace(traffic, flows=flows), BOTH[:1], PORTS, 1, 1)
+    (stream,) = streams(streams_of(replace(traffic, flows=flows), BOTH[:1], 1, 1), BOTH[:1], PORTS)
     at = stream["compared_from"]
     assert at + {4: 28, 6: 48}[traffic.ip_version] == traffic.header_bytes == stream["signatures"][0]
     routed = Ether(bytes.fromhex(stream["templates"][0]))
@@ -222,9 +226,9 @@ def test_learning_takes_only_the_frames_of_a_capture_that_it_sends(tmp_path: Pat
     frames = [bytes(Ether() / IP(src="198.18.0.1", dst="198.19.0.1") / UDP() / bytes(60 + at % 7)) for at in range(50)]
     wrpcap(str(tmp_path / "it.pcap"), [Ether(frame) for frame in frames])
     traffic = Traffic.from_pcap(tmp_path / "it.pcap")
-    (whole,) = streams(traffic, BOTH[:1], PORTS, 1000, 1 << 20)
+    (whole,) = streams(streams_of(traffic, BOTH[:1], 1000, 1 << 20), BOTH[:1], PORTS)
     for count in (1, 10, 49):
-        (some,) = streams(traffic, BOTH[:1], PORTS, 1000, count, learning=True)
+        (some,) = streams(streams_of(traffic, BOTH[:1], 1000, count, learning=True), BOTH[:1], PORTS)
         sent = [whole["templates"][whole["order"][number]] for number in range(count)]
         assert [some["templates"][number] for number in some["order"]] == sent
         assert len(some["templates"]) == len(some["signatures"]) == len(some["balances"]) == len(set(sent)) <= 7

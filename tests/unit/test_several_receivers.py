@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.frames import streams
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 TO_MANY = (Direction("p0", "p1"), Direction("p0", "p2"))
@@ -21,17 +21,17 @@ GROUP = Traffic(dst_mac="01:00:5e:00:00:01", dst_ip="224.0.0.1", bidirectional=F
 
 
 def test_one_stream_goes_to_all_receivers_of_a_sender():
-    (made,) = streams(GROUP, TO_MANY, THREE, 1000, 100)
+    (made,) = streams(streams_of(GROUP, TO_MANY, 1000, 100), TO_MANY, THREE)
     assert (made["tx"], made["rx"], made["fps"], made["frames"]) == ("p0", ["p1", "p2"], 1000, 100)
     both = (Direction("p0", "p1"), Direction("p1", "p0"))
-    assert [each["rx"] for each in streams(Traffic(), both, THREE, 1000, 100)] == ["p1", "p0"]
+    assert [each["rx"] for each in streams(streams_of(Traffic(), both, 1000, 100), both, THREE)] == ["p1", "p0"]
 
 
 def test_two_directions_of_a_sender_to_one_address_are_refused():
     with pytest.raises(
         ConfigError, match="two directions send on port 'p0' to one address; give each direction a port"
     ):
-        streams(Traffic(bidirectional=False), TO_MANY, THREE, 1000, 100)
+        streams(streams_of(Traffic(bidirectional=False), TO_MANY, 1000, 100), TO_MANY, THREE)
 
 
 def test_each_receiver_is_counted():

@@ -61,6 +61,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     TrialSpec,
+    streams_of,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.slas import MeasuredSubjects, SlaCheck, SlaFailure, figures_by_subject
@@ -184,19 +185,19 @@ def test_each_class_is_a_stream_in_each_direction_in_which_it_is_sent():
         down=(Traffic(vlan=2), "50 %", "forward"),
         up=(Traffic(vlan=3), "50 %", "reverse"),
     )
-    made = streams(mix, BOTH, PORTS, 1000, 100)
+    made = streams(streams_of(mix, BOTH, 1000, 100), BOTH, PORTS)
     assert [(each["tx"], each["fps"], each["frames"], each["templates"][0][24:32]) for each in made] == [
         ("p0", 500, 50, "81000001"),
         ("p0", 500, 50, "81000002"),
         ("p1", 500, 50, "81000001"),
         ("p1", 500, 50, "81000003"),
     ]
-    learned = streams(mix, BOTH, PORTS, 1000, 10, learning=True)
+    learned = streams(streams_of(mix, BOTH, 1000, 10, learning=True), BOTH, PORTS)
     assert [(each["tx"], each["frames"]) for each in learned] == [("p0", 10)] * 3 + [("p1", 10)] * 3
 
 
 def test_a_traffic_is_sent_as_ever():
-    (one, back) = streams(Traffic(), BOTH, PORTS, 1000, 100)
+    (one, back) = streams(streams_of(Traffic(), BOTH, 1000, 100), BOTH, PORTS)
     assert (one["tx"], one["fps"], one["frames"], back["tx"]) == ("p0", 1000, 100, "p1")
 
 
@@ -684,6 +685,15 @@ def test_a_class_that_falls_silent_is_lost_an_interval_later():
     with pytest.raises(StopIteration):  # there is no more: this thread gets its usual priority back
         trial.next_interval()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_no_answer_is_left_behind_where_a_trial_had_ended_when_it_was_to_stop():
+    """Whoever converts the trial's answer asks the engine for its links, and would read the answer to ``stop``."""
+    waiting = [{"id": 1, "ok": True}, {"id": 2, "ok": False, "code": "not_running", "error": "no trial runs"}]
+    engine = SimpleNamespace(read=lambda *_: waiting.pop(0), send=lambda *_: 2)
+    trial = EngineTrial(engine, 1, 1.0, 0.0, (), lambda answer: (answer["id"], len(waiting)))
+    trial.abandon()
+    assert trial.result() == (1, 0)
 
 
 def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_sent():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pytest_nfvperf.adapters.generators.checks import AttachingGenerator, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams
@@ -62,15 +63,9 @@ class FakeTrial(RunningTrial):
         step_s = min(self._interval_s, left_s)
         self._rig.wait(step_s)
         self._at_s += step_s
-        share = self._at_s / self._spec.duration_s
-        progress = tuple(_progress(counts, share) for counts in self._whole.counts)
-        classes = {
-            each.name: TrialProgress.summed([_progress(counts, share) for counts in each.counts])
-            for each in self._whole.classes
-        }
-        return IntervalCounts(
-            round(self._at_s * 1e9), progress, absent_ns=0, longest_poll_gap_ns=1_000, classes=classes
-        )
+        so_far = partial(_progress, share=self._at_s / self._spec.duration_s)
+        classes = {each.name: TrialProgress.summed([*map(so_far, each.counts)]) for each in self._whole.classes}
+        return IntervalCounts(round(self._at_s * 1e9), tuple(map(so_far, self._whole.counts)), 0, 1_000, classes)
 
     def stop(self) -> None:
         self._stopped = True

@@ -418,7 +418,7 @@ class BuiltOvsTopology(BuiltNode):
             self.instance.check_alive()
             raise ArgumentError(f"ovs{(program, *arguments)}: {error}") from error
 
-    def slow_path(self) -> Mapping[str, int]:
+    def slow_path(self) -> Mapping[str, float]:
         return read_slow_path(self.instance.ctl, self.instance.pid)
 
     def _bonded(self) -> set[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from pytest_nfvperf.adapters.host.cpu_account import still_there
 from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.slow_path import resident_bytes
 from pytest_nfvperf.ports.datapath import SamplerReading
 
 _SAMPLED = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped", ".openflow_packets")
@@ -46,11 +44,7 @@ class OvsSampler:
         counted = self._collector.sample()
         counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
-        pid = self._instance.pid
-        with still_there(pid, "ovs-vswitchd"):
-            pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-        resident_bytes = int(pages) * os.sysconf("SC_PAGE_SIZE")
-        return SamplerReading(counters, {"vswitchd.rss": resident_bytes, **self._rxqs()})
+        return SamplerReading(counters, {"vswitchd.rss": resident_bytes(self._instance.pid), **self._rxqs()})
 
     def _rxqs(self) -> Mapping[str, float]:
         if not self._has_rxqs:

@@ -75,14 +75,12 @@ class Reason(StrEnum):
     SUSPENDED = "suspended", ReasonKind.TESTBED
 
 
+COUNTS_HOLD = frozenset(reason for reason in Reason if reason.kind is not ReasonKind.TESTBED)
 OF_THE_LOAD = frozenset(reason for reason in Reason if reason.kind is ReasonKind.LOAD)
 """They invalidate no count of frames, such as those of a trial of so many frames, or of copies."""
 
 
-OF_AN_EVENT = frozenset(
-    {reason for reason in Reason if reason.kind is not ReasonKind.TESTBED}
-    | {Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK, Reason.FOREIGN_FRAMES}
-)
+OF_AN_EVENT = COUNTS_HOLD | {Reason.LINK_DOWN, Reason.COUNTER_WENT_BACK, Reason.FOREIGN_FRAMES}
 """An event causes them itself, or they leave a bound of the outage: they do not make its trial invalid. A bond whose
 member went sends frames of its own, so that switches learn where its stations are now."""
 
@@ -98,7 +96,7 @@ class InvalidReason:
     @property
     def counts_hold(self) -> bool:
         """True if only the load was wrong, or the machine disturbed: whoever judges neither can use the counts."""
-        return self.code.kind is not ReasonKind.TESTBED
+        return self.code in COUNTS_HOLD
 
 
 def load_too_high(invalid: Iterable[InvalidReason]) -> bool:

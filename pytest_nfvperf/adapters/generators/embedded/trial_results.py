@@ -290,6 +290,7 @@ class EngineTrial(RunningTrial):
         self._stopped = False
         self._unanswered = 0
         self._answered = threading.Condition()
+        self._ended: dict[str, Any] | None = None
         self._result: TrialResult | None = None
         self._before_ns = 0
         self._before = [TrialProgress()] * len(sent)
@@ -304,12 +305,13 @@ class EngineTrial(RunningTrial):
         return interval
 
     def _read_interval(self) -> IntervalCounts | None:
-        while self._result is None or self._unanswered:
+        while self._ended is None or self._unanswered:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
                 return self._interval_counts(line["interval"])
             if line.get("id") == self._request:
-                self._result = self._finish(check_answer(self._engine, "trial", line))
+                with self._answered:
+                    self._ended = line
             elif self._unanswered and (line.get("id") or 0) > self._request:
                 # A refusal does no harm: a trial that had just ended had nothing to stop, and no link to set.
                 with self._answered:
@@ -317,10 +319,12 @@ class EngineTrial(RunningTrial):
                     self._answered.notify_all()
             else:
                 raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
+        if self._result is None:  # to convert it asks the engine, so all other answers come first
+            self._result = self._finish(check_answer(self._engine, "trial", self._ended))
         return None
 
     def stop(self) -> None:
-        if not self._stopped and self._result is None:
+        if not self._stopped and self._ended is None:
             self._stopped = True
             self._send("stop")
 
@@ -334,7 +338,7 @@ class EngineTrial(RunningTrial):
     def _ask(self, command: str, **arguments: Any) -> None:
         """Send a command, and wait until the thread that reads intervals has its answer: one at a time."""
         with self._answered:
-            if self._result is None:
+            if self._ended is None:
                 self._send(command, **arguments)
                 self._answered.wait_for(lambda: self._unanswered == 0, _GRACE_S)
 
