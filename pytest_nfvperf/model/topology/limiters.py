@@ -101,8 +101,9 @@ class Limiter:
 
 _Rate = Annotated[int, whole(1, (1 << 32) - 1)]
 _Bytes = Annotated[int, whole(1, unit="bytes, or bytes a second")]
-_Pair = tuple[_Bytes, _Bytes]
-_PAIRS = several(several(whole(1), 2, 2), 2, 2)
+_PAIR = several(whole(1), 2, 2)
+_PAIRS = several(_PAIR, 2, 2)
+_Pair = Annotated[tuple[int, int], Allowed("a rate and a burst, such as (12_500_000, 62_500)", _PAIR.accepts)]
 _QUEUES = Allowed(
     "two pairs for each queue, such as {1: ((1_000_000, 10_000), (1, 1))}",
     lambda value: (
