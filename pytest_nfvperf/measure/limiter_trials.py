@@ -74,7 +74,8 @@ def measured_limiter(loads: LoadRange, limiter: Limiter, load_fps: float | None,
         problem = f"its burst takes {fill_s:.0f} s to fill: give a smaller one"
     elif excess < (_OVERLOAD - 1) * rate or load > loads.limits.maximum_fps:
         least, asked, most = map(format_fps, (_OVERLOAD * rate / costs, load, loads.limits.maximum_fps))
-        problem = f"{least} per direction exceed it, {asked} would be sent, the rig sends {most} at most: change either"
+        problem = f"{least} per direction at least exceed it, {asked} would be sent, and the rig sends {most} at most: "
+        problem += "limit less, or give another load or larger frames"
     if problem:
         raise ArgumentError(f"search.limits(): {limiter}: {problem}")
     short_s = max(_SHORTEST_S, _MARGIN * burst / excess)

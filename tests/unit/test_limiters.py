@@ -198,7 +198,7 @@ def test_a_dut_without_its_limiter_is_found() -> None:
         ),
         (limited(policer("p0", 800)), {"of": "p1"}, "say which .*; it has policer of p0"),
         (limited(policer("p0", 1_000_000)), {"load_fps": 1e6}, "exceed it, 1.00 Mpps would be sent"),
-        (limited(policer("p0", 100_000_000)), {}, "the rig sends 8.00 Mpps at most: change either"),
+        (limited(policer("p0", 100_000_000)), {}, "and the rig sends 8.00 Mpps at most: limit less"),
         (
             limited(policer("p0", 800, 1)),
             {"traffic": Traffic(frame_size=1518)},
