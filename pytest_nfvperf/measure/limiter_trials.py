@@ -15,7 +15,7 @@ from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.measure.token_bucket import Admission, admission, limiter_figures
 from pytest_nfvperf.model.topology.frame_route import route
-from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind
+from pytest_nfvperf.model.topology.limiters import Limiter
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import Direction
@@ -37,10 +37,8 @@ def limiter_of(topology: Topology, at: str | None) -> Limiter:
     found = [one for one in topology.limiters if at in {None, one.at, str(one.number or "")}]
     if len(found) != 1:
         known = "; ".join(map(str, topology.limiters)) or "none, such as meter('br0', 'p0', kbps=100_000)"
-        raise ArgumentError(
-            f"search.limits(): say by its port, bridge or number, of=..., which one of the limiters of topology "
-            f"{topology.name!r}: {known}"
-        )
+        problem = "say which of its limiters by of=..., a port, a bridge or a number"
+        raise ArgumentError(f"search.limits(): topology {topology.name!r}: {problem}; it has {known}")
     return found[0]
 
 
@@ -48,18 +46,15 @@ def measured_limiter(loads: LoadRange, limiter: Limiter, load_fps: float | None,
     """Fields of the Outcome. ArgumentError for a load that does not show the limiter, and one above the rig's."""
     measurer = loads.measurer
     limited = _limited(loads.live.topology, limiter, measurer.directions)
-    own = [each.traffic for each in classes_of(loads.traffic) if of_class in {"", each.name}]
-    largest = max(each.largest_frame_size for each in own)
-    rate, burst, fill_s = _bucket(limiter, limiter.tokens(1, largest))
-    each_fps = _tokens_offered(measurer, limiter, limited, of_class, _CALM_FPS) / _CALM_FPS
-    calm = max(_LEAST_LOAD * rate, min(_MOST_LOAD * rate, _CALM_FPS * each_fps))
-    load = load_fps or calm / each_fps
-    offered = _tokens_offered(measurer, limiter, limited, of_class, load)
-    if offered < _OVERLOAD * rate or load > loads.limits.maximum_fps:
-        least, most = format_fps(_OVERLOAD * rate / each_fps), format_fps(loads.limits.maximum_fps)
-        raise ArgumentError(
-            f"search.limits(): {limiter}: {least} per direction at least exceed it, {format_fps(load)} would be sent, "
-            f"and the rig sends {most} at most: limit less, or give another load or larger frames"
+    largest = max(one.traffic.largest_frame_size for one in classes_of(loads.traffic) if of_class in {"", one.name})
+
+    def offered(load: float) -> float:
+        """Tokens a second that frames cost the limiter at this load."""
+        spec = measurer.spec(1.0, load, "limiter")
+        return sum(
+            limiter.tokens(each.frames, round(each.frames * each.sent.traffic.mean_frame_size))
+            for each in spec.streams(spec.load_fps)
+            if spec.directions[each.direction] in limited and of_class in {"", each.sent.name}
         )
 
     def admitted(trial: Trial) -> Admission:
@@ -68,19 +63,32 @@ def measured_limiter(loads: LoadRange, limiter: Limiter, load_fps: float | None,
         dropped = 0 if trial.ledger is None else trial.ledger.dropped(limiter.drop_reasons)
         return admission(limiter, result, [each for each in counts if each.direction in limited], dropped, largest)
 
-    short_s = max(_SHORTEST_S, _MARGIN * burst / (offered - rate))
-    longer_s = (limiter.tokens(1, largest) / rate + 0.002) / _SHARPNESS
-    long_s = short_s + min(max(longer_s, _LEAST_LONGER_S), _MOST_LONGER_S)
-    trials = [_trial(measurer, fill_s, seconds, load, admitted) for seconds in (short_s, long_s)]
+    frame, (rate, burst) = limiter.tokens(1, largest), map(limiter.together, zip(*limiter.buckets, strict=True))
+    fill_s = max(most / own for own, most in limiter.buckets)
+    costs = offered(_CALM_FPS) / _CALM_FPS
+    load = load_fps or max(_LEAST_LOAD * rate, min(_MOST_LOAD * rate, _CALM_FPS * costs)) / costs
+    excess, problem = offered(load) - rate, ""
+    if min(most for _, most in limiter.buckets) < frame:
+        problem = f"its burst is less than a frame of {frame} bits: give more"
+    elif fill_s > _MOST_FILLING_S:
+        problem = f"its burst takes {fill_s:.0f} s to fill: give a smaller one"
+    elif excess < (_OVERLOAD - 1) * rate or load > loads.limits.maximum_fps:
+        least, asked, most = map(format_fps, (_OVERLOAD * rate / costs, load, loads.limits.maximum_fps))
+        problem = f"{least} per direction at least exceed it, {asked} would be sent, and the rig sends {most} at most: "
+        problem += "limit less, or give another load or larger frames"
+    if problem:
+        raise ArgumentError(f"search.limits(): {limiter}: {problem}")
+    short_s = max(_SHORTEST_S, _MARGIN * burst / excess)
+    longer_s = min(max((2 * frame / rate + 0.002) / _SHARPNESS, _LEAST_LONGER_S), _MOST_LONGER_S)
+    trials = [_trial(measurer, fill_s, seconds, load, admitted) for seconds in (short_s, short_s + longer_s)]
     short, long = map(admitted, trials)
-    rests_on = f"{limiter}, offered {format_fps(load)} per direction"
-    ids = tuple(trial.id for trial in trials)
-    figures = tuple(limiter_figures(limiter, short, long, rests_on, of_class=of_class, evidence=ids))
-    why = "it is less than what whole frames and the machine's pauses leave open"
     if not (short.overloaded and long.overloaded):
         why = f"less reached {limiter} than it passes: the generator, or the DUT before it, did not bring the load"
-        figures = ()
+        return {"missing": dict.fromkeys(("rate_error", "burst_accepted"), why)}
+    rests_on, ids = f"{limiter}, offered {format_fps(load)} per direction", tuple(trial.id for trial in trials)
+    figures = tuple(limiter_figures(limiter, short, long, rests_on, of_class=of_class, evidence=ids))
     missing = {"rate_error", "burst_accepted"} - {figure.metric for figure in figures}
+    why = "it is less than what whole frames and the machine's pauses leave open"
     return {"figures": figures, "missing": dict.fromkeys(sorted(missing), why)}
 
 
@@ -96,35 +104,12 @@ def _limited(topology: Topology, limiter: Limiter, directions: Sequence[Directio
     return tuple(direction for direction, times in passes.items() if times)
 
 
-def _bucket(limiter: Limiter, frame: int) -> tuple[int, int, float]:
-    """Rate and burst in tokens, together, and how long it takes to fill; ArgumentError for one that shows nothing."""
-    fill_s = max(burst / rate for rate, burst in limiter.buckets)
-    if min(burst for _, burst in limiter.buckets) < frame:
-        raise ArgumentError(f"search.limits(): {limiter}: its burst is less than a frame of {frame} bits: give more")
-    if fill_s > _MOST_FILLING_S:
-        raise ArgumentError(f"search.limits(): {limiter}: its burst takes {fill_s:.0f} s to fill: give a smaller one")
-    together = sum if limiter.kind is LimiterKind.TRTCM else min  # the slowest of several bands decides
-    return together(rate for rate, _ in limiter.buckets), together(burst for _, burst in limiter.buckets), fill_s
-
-
-def _tokens_offered(
-    measurer: LoadMeasurer, limiter: Limiter, limited: Sequence[Direction], of_class: str, load_fps: float
-) -> float:
-    """Tokens a second that frames cost it at this load."""
-    spec = measurer.spec(1.0, load_fps, "limiter")
-    return sum(
-        limiter.tokens(each.frames, round(each.frames * each.sent.traffic.mean_frame_size))
-        for each in spec.streams(spec.load_fps)
-        if spec.directions[each.direction] in limited and of_class in {"", each.sent.name}
-    )
-
-
 def _trial(
     measurer: LoadMeasurer, fill_s: float, seconds: float, load_fps: float, admitted: Callable[[Trial], Admission]
 ) -> Trial:
     """A trial that begins with a full bucket: nothing is sent for as long as it takes to fill."""
     runner, spec = measurer.runner, measurer.spec(seconds, load_fps, "limiter")
-    spec = spec if spec.window_s is None else replace(spec, window_s=SHORT_WINDOW_S)
+    spec = replace(spec, window_s=spec.window_s and SHORT_WINDOW_S)
 
     def measure(repeat_of: str | None) -> Trial:
         with runner.recorder.stopwatch.of(Span.WAITING):

@@ -142,8 +142,7 @@ _OF_SEARCHES = {
     ),
     "mpps_per_core": Metric("rate per core", "frames forwarded per PMD core", "pps", HIGHER, "5 Mpps", slowed=True),
     "rate_error": Metric(
-        *("rate error", "passed by a limiter / by its token bucket, less 1", "ratio", None, "1 %"),
-        signed=True,
+        "rate error", "passed by a limiter / its token bucket, less 1", "ratio", None, "1 %", signed=True
     ),
     "burst_accepted": Metric("burst accepted", "from a full bucket / its burst", "ratio", None, "101 %"),
     "rss_imbalance": _ratio("imbalance of queues", "frames of a port's busiest receive queue over their mean", "150 %"),

@@ -64,7 +64,7 @@ def fails(found: dict[str, Figure]) -> bool:
     return low > 0.01 or high < -0.01
 
 
-@pytest.mark.parametrize("limiter", LIMITERS, ids=lambda limiter: str(limiter.kind))
+@pytest.mark.parametrize("limiter", LIMITERS, ids=lambda limiter: limiter.kind)
 def test_a_limiter_is_as_it_says(rig: Soaking, limiter: Limiter) -> None:
     found = figures(rig, limiter)
     assert not fails(found)

@@ -611,8 +611,8 @@ class BuiltOvsTopology(BuiltNode):
         # Not before OVS begins: it would look for missing taps bridge by bridge.
         remove_taps = partial(self._port_maker.cabling.remove, bridges) if userspace else lambda: None
 
-        def delete(transaction: ovs.db.idl.Transaction) -> None:
-            delete_qos(transaction, present, self.instance.tag)
+        def delete(_: ovs.db.idl.Transaction) -> None:
+            delete_qos(present, self.instance.tag)
             for row in present:
                 db.root.delvalue("bridges", row)
 

@@ -13,16 +13,15 @@ from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, Row, Unixctl, value_
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.limiters import OF_DPDK, OF_KERNEL, Limiter, LimiterKind, qos_settings
+from pytest_nfvperf.model.topology.limiters import OF_DPDK, OF_KERNEL, Limiter, qos_settings
 from pytest_nfvperf.model.topology.ports import Vlan
-from pytest_nfvperf.model.topology.topology import Topology, bridge_of
+from pytest_nfvperf.model.topology.topology import Topology
 
 T = TypeVar("T")
 OFPP_NORMAL = 0xFFFFFFFA
 """OpenFlow 1.4, 7.2.1: forward as an Ethernet switch that learns MAC addresses."""
 
 _MIRROR_DEADLINE_S = 10.0
-_BRIDGE = "bridge"
 
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
 
@@ -115,15 +114,14 @@ def insert_bridges(
     for port in wired:
         bridges[port.bridge].addvalue("ports", ports[port.port])
     for limiter in topology.limiters:
-        if limiter.kind is not LimiterKind.METER:
-            of_bridge = {OWNER: instance.tag, _BRIDGE: bridge_of(topology, limiter)}
-            _insert_limiter(transaction, limiter, ports[limiter.at], of_bridge)
+        if limiter.kind != "meter":
+            _insert_limiter(transaction, limiter, ports[limiter.at], instance.tag)
 
 
 def refuse_powerless(limiters: Iterable[Limiter], wired: Mapping[str, OvsPort], datapath_type: str) -> None:
     """UnavailableError for a limiter that OVS would take, and that no frame would meet on this datapath."""
     for limiter in limiters:
-        if limiter.kind is LimiterKind.METER:
+        if limiter.kind == "meter":
             continue
         types = sorted({each.type for each in wired[limiter.at].interfaces})
         by_dpdk = all(kind.startswith("dpdk") for kind in types) and limiter.kind not in OF_KERNEL
@@ -135,33 +133,31 @@ def refuse_powerless(limiters: Iterable[Limiter], wired: Mapping[str, OvsPort], 
             )
 
 
-def _insert_limiter(
-    transaction: ovs.db.idl.Transaction, limiter: Limiter, port: Row, of_bridge: Mapping[str, str]
-) -> None:
-    """Insert a policer, or the QoS of a port and its queues, which outlive the port and so name its bridge."""
-    if limiter.kind is LimiterKind.POLICER:
+def _insert_limiter(transaction: ovs.db.idl.Transaction, limiter: Limiter, port: Row, tag: str) -> None:
+    """Insert a policer, or the QoS of a port and its queues."""
+    if limiter.kind == "policer":
         ((rate, burst),) = limiter.bands
         for interface in port.interfaces:
             interface.ingress_policing_rate, interface.ingress_policing_burst = rate, burst or 0
         return
+
+    def insert(table: str, config: Mapping[str, str]) -> Row:
+        row = transaction.insert(transaction.idl.tables[table])
+        row.other_config, row.external_ids = config, {OWNER: tag}
+        return row
+
     config, queues = qos_settings(limiter)
-    qos = transaction.insert(transaction.idl.tables["QoS"])
-    qos.type, qos.other_config, qos.external_ids = str(limiter.kind), config, of_bridge
-    rows = {number: transaction.insert(transaction.idl.tables["Queue"]) for number in queues}
-    for number, row in rows.items():
-        row.other_config, row.external_ids = queues[number], of_bridge
-    qos.queues, port.qos = rows, qos
+    port.qos = qos = insert("QoS", config)
+    qos.type, qos.queues = limiter.kind, {number: insert("Queue", own) for number, own in queues.items()}
 
 
-def delete_qos(transaction: ovs.db.idl.Transaction, bridges: Collection[Row], tag: str) -> None:
+def delete_qos(bridges: Collection[Row], tag: str) -> None:
     """Delete the QoS of ours on these bridges; OVSDB keeps it when its port goes."""
-    names = {bridge.name for bridge in bridges}
-    for port in (port for bridge in bridges for port in bridge.ports if port.qos):
-        port.qos = []
-    rows = [row for table in ("QoS", "Queue") for row in transaction.idl.tables[table].rows.values()]
-    for row in rows:
-        if row.external_ids.get(OWNER) == tag and row.external_ids.get(_BRIDGE) in names:
-            row.delete()
+    for port in (port for bridge in bridges for port in bridge.ports):
+        for qos in port.qos:
+            port.qos = []
+            for row in (*qos.queues.values(), qos) if qos.external_ids.get(OWNER) == tag else ():
+                row.delete()
 
 
 def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.arguments import MAC, Name, checked
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
-from pytest_nfvperf.model.topology.limiters import Limiter, LimiterKind, wrong_limiters
+from pytest_nfvperf.model.topology.limiters import Limiter
 from pytest_nfvperf.model.topology.links import (
     NODE_NAME,
     BridgeLink,
@@ -49,6 +49,7 @@ _NO_MAC = "02:00:00:00:00:00"
 _MOST_MTU = 65535  # of an IP packet
 _LEAST_MTU = 68  # RFC 791: every link can carry this much
 _MOST_KEYS = {TunnelKind.VXLAN: 1 << 24, TunnelKind.GENEVE: 1 << 24, TunnelKind.GRE: 1 << 32}
+_MOST_METERS = 32  # of a bridge: each has a bit of a register
 """RFC 7348, 8926: a VNI has 24 bits; RFC 2890: a key has 32."""
 
 
@@ -124,7 +125,7 @@ def all_ports(topology: Topology) -> list[tuple[str, str]]:
 
 def bridge_of(topology: Topology, limiter: Limiter) -> str:
     """The bridge on which it limits; "" for a port that the topology does not have."""
-    if limiter.kind is LimiterKind.METER:
+    if limiter.kind == "meter":
         return limiter.at
     return next((bridge for bridge, port in all_ports(topology) if port == limiter.at), "")
 
@@ -225,8 +226,25 @@ def check(topology: Topology) -> None:
 def _wrong_limiters(topology: Topology) -> Iterator[str]:
     virtual = {*(end.port for patch in topology.patches for end in patch.ends), *(one.port for one in topology.tunnels)}
     real = [port for _, port in all_ports(topology) if port not in virtual]
-    bridges = {name: topology.bridge_ports(name) for name in topology.bridges}
-    yield from wrong_limiters(topology.limiters, topology.rules, bridges, real)
+    lines = (
+        (one.bridge, line) for one in topology.rules for flow in one.flows for line in re.findall(r"meter=(\d+)", flow)
+    )
+    taken = {(bridge, int(number), False) for bridge, number in lines}
+    for one in topology.limiters:
+        of_meter = one.kind == "meter"
+        known = topology.bridge_ports(one.at) if of_meter else real
+        for port in one.in_ports or (one.at,):
+            if port not in known:
+                yield f"{one}: {port!r} is no port that it could limit; there are: {', '.join(known) or 'none'}"
+        place = (one.at, one.number, one.kind == "policer")
+        if place in taken:
+            other = (
+                f"meter {one.number}: give another number=..." if of_meter else "limiter on that side: make one of both"
+            )
+            yield f"{one}: {one.at!r} has another {other}"
+        taken.add(place)
+        if sum(other.at == one.at for other in topology.limiters) > _MOST_METERS:
+            yield f"bridge {one.at!r} has more than {_MOST_METERS} meters"
 
 
 def _repeated(names: Iterable[str]) -> Iterator[str]:
