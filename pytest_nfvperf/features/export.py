@@ -16,6 +16,7 @@ from pytest_nfvperf.features.otlp import send
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.figure import Figure
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.metrics import GOALS
 from pytest_nfvperf.model.traffic.trial import DirectionCounts
@@ -58,15 +59,10 @@ def _part(of: str, attribute: str) -> Callable[[Any], Cell]:
 
 
 def _goal(name: str) -> Columns:
-    def rate(outcome: Outcome) -> float | None:
-        figure = outcome.figure(name, "pps")
-        return None if figure is None else figure.value
+    def of_figure(cell: Callable[[Figure], Cell]) -> Callable[[Outcome], Cell]:
+        return lambda outcome: None if (figure := outcome.figure(name, "pps")) is None else cell(figure)
 
-    def bound(outcome: Outcome) -> str | None:
-        figure = outcome.figure(name, "pps")
-        return None if figure is None else str(figure.bound)
-
-    return {f"{name}_fps": rate, f"{name}_bound": bound}
+    return {f"{name}_fps": of_figure(lambda f: f.value), f"{name}_bound": of_figure(lambda f: str(f.bound))}
 
 
 _TRIAL: Columns = {

@@ -7,11 +7,11 @@ from itertools import islice
 
 from pytest_nfvperf.adapters.ovs.openflow import NextHop
 from pytest_nfvperf.features.routing.route_agent import (
-    Follower,
     KnownHops,
     MissedChangesError,
     RouteBatch,
     RouteChange,
+    follow,
 )
 
 OUT = NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -65,13 +65,13 @@ def gone(prefix: str) -> RouteChange:
     return RouteChange(prefix, "12.12.12.2", gone=True)
 
 
-def follow(table: Table, bridge: Bridge) -> list[RouteBatch]:
-    return list(islice(Follower(table, bridge.change, HOPS).follow(), len(table.batches)))  # type: ignore[arg-type]
+def batches(table: Table, bridge: Bridge) -> list[RouteBatch]:
+    return list(islice(follow(table, bridge.change, HOPS), len(table.batches)))  # type: ignore[arg-type]
 
 
 def test_routes_become_flows_and_go_with_them() -> None:
     bridge = Bridge()
-    first, second = follow(
+    first, second = batches(
         Table([there("198.18.0.0/15"), there("172.16.101.7/32", None)], [gone("198.18.0.0/15")]), bridge
     )
     assert (set(first.added), first.removed) == ({"198.18.0.0/15", "172.16.101.7/32"}, [])
@@ -83,21 +83,21 @@ def test_routes_become_flows_and_go_with_them() -> None:
 
 def test_the_last_word_of_a_batch_counts() -> None:
     bridge = Bridge()
-    (only,) = follow(Table([there("198.18.0.0/15"), gone("198.18.0.0/15")]), bridge)
+    (only,) = batches(Table([there("198.18.0.0/15"), gone("198.18.0.0/15")]), bridge)
     assert (only.added, only.removed, only.gone) == ([], [], ["198.18.0.0/15"])
     assert (bridge.flows, bridge.changes) == ({}, 0)
 
 
 def test_a_route_that_leads_nowhere_any_more_loses_its_flow() -> None:
     bridge = Bridge()
-    _, moved = follow(Table([there("198.18.0.0/15")], [there("198.18.0.0/15", "192.0.2.1")]), bridge)
+    _, moved = batches(Table([there("198.18.0.0/15")], [there("198.18.0.0/15", "192.0.2.1")]), bridge)
     assert (moved.removed, moved.routes) == (["198.18.0.0/15"], {"198.18.0.0/15": "192.0.2.1"})
     assert bridge.flows == {}
 
 
 def test_what_was_missed_is_requested_again() -> None:
     bridge, table = Bridge(), Table([there("198.18.0.0/15")], MissedChangesError(), [there("203.0.113.0/24")])
-    _, reset, after = follow(table, bridge)
+    _, reset, after = batches(table, bridge)
     assert reset.reset
     assert after.added == ["203.0.113.0/24"]
     assert set(bridge.flows) == {"203.0.113.0/24"}
@@ -108,7 +108,7 @@ def test_routes_that_went_with_their_interface_are_missed() -> None:
     """The kernel says that the interface is down, and nothing of them."""
     bridge, table = Bridge(), Table([there("198.18.0.0/15"), there("172.16.101.0/24", None)], [])
     table.there = {"172.16.101.0/24"}
-    _, down = follow(table, bridge)
+    _, down = batches(table, bridge)
     assert (down.removed, down.gone) == (["198.18.0.0/15"], ["198.18.0.0/15"])
     assert set(bridge.flows) == {"172.16.101.0/24"}
 

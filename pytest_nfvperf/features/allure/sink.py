@@ -79,7 +79,7 @@ _JUDGED = {Judgement.PASS: Status.PASSED, Judgement.FAIL: Status.FAILED, Judgeme
 
 
 class AllureSink(Sink):
-    """A Sink that writes into the running test's Allure result.
+    """A Sink that writes into the running test's Allure result, which allure-pytest stores at the test's end.
 
     ``report_dir``: the ``--alluredir``, for the files about the run; None: attachments and steps only.
     ``evidence_dir``: attached files are relative to it. ``isolated``: a context in which a failure ends neither the
@@ -195,9 +195,6 @@ class AllureSink(Sink):
         if self._drawn[1]:
             _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
         _attach(topology_drawing(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
-
-    def close(self) -> None:
-        """Nothing to finish: allure-pytest writes each result at its test's end."""
 
     def _attach(self, data: AttachmentData) -> None:
         kinds = (kind for kind in allure.attachment_type if kind.mime_type == data.media_type)

@@ -128,25 +128,14 @@ def _run(options: argparse.Namespace) -> int:
         candidates = listed_candidates(*ends, options.versions, registry, options.datapath)
     names = tuple(candidate.name for candidate in candidates)
     counts = _counts(options.by, options.metric)
-    question = Question(
-        versions=names,
-        confidence=options.confidence,
-        metric=options.metric,
-        by=options.by,
-        most_blocks=options.most_blocks,
-        smallest=options.smallest,
-        counts_instructions=counts,
-    )
+    asked = {name: getattr(options, name) for name in ("metric", "by", "confidence", "smallest", "most_blocks")}
+    question = Question(names, counts_instructions=counts, **asked)
     # The first line of a log. Events may only be mixed with those of the same description.
     described = {
         "versions": [candidate.commit.commit if candidate.commit else candidate.where for candidate in candidates],
         "arguments": options.behind,
-        "metric": options.metric,
-        "by": str(options.by),
+        **asked,
         "counts": counts,
-        "confidence": options.confidence,
-        "smallest": options.smallest,
-        "most_blocks": options.most_blocks,
         "dpdk": not options.without_dpdk,
         **({} if options.datapath == OVS else {"datapath": options.datapath}),
     }

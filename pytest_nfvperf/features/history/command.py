@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,16 +64,13 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
             file=str(run.path),
         )
     _check_clock(run)
-    return HistoryEntry(
-        run=run.run_id,
-        when=start_text(run),
-        started_ns=run.started_ns,
-        result=str(conclude(run).result),
-        testbed=data.testbed.name,
-        versions=versions_of(data),
-        measured=found,
-        fingerprint=data.fingerprint,
-    )
+    return replace(entry_without_figures(run, data), measured=found, fingerprint=data.fingerprint)
+
+
+def entry_without_figures(run: RunEvidence, data: RunData | None) -> HistoryEntry:
+    testbed, versions = ("", {}) if data is None else (data.testbed.name, versions_of(data))
+    result = str(conclude(run).result)
+    return HistoryEntry(run.run_id, start_text(run), run.started_ns, result, testbed, versions, measured=())
 
 
 def versions_of(data: RunData) -> dict[str, str]:

@@ -230,17 +230,7 @@ def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
     several = []
     for (labels, metric, at, unit, number), points in collected.items():
         own = tuple(label for label in labels if label not in shared or label[0] in _NAMED)
-        several.append(
-            FigureSeries(
-                name=_name(own),
-                full_name=_name(labels),
-                metric=metric,
-                unit=unit,
-                at=at,
-                machine=number,
-                points=tuple(points),
-            )
-        )
+        several.append(FigureSeries(_name(own), _name(labels), metric, unit, at, number, tuple(points)))
     return sorted(several, key=lambda series: (series.full_name, series.metric, series.at, series.machine))
 
 

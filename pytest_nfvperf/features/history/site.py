@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -23,14 +23,13 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_runs
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.config.units import read_margin
-from pytest_nfvperf.features.history.command import entry_of, versions_of, watch
+from pytest_nfvperf.features.history.command import entry_of, entry_without_figures, watch
 from pytest_nfvperf.features.history.files import RUN_NAME, History, read_history, write_file
 from pytest_nfvperf.features.history.series import COMMIT, HistoryEntry, machines
 from pytest_nfvperf.features.history.triage import TriageLine, triage
 from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.conclusion import RunResult
-from pytest_nfvperf.session.slas import start_text
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -46,18 +45,14 @@ class SiteRun:
     """A line of the first page.
 
     Attributes:
+        entry: the run, perhaps without its figures.
         directory: its results; None if only the history has it.
         headline: its result in a sentence; tests: how many ended how.
         not_in_history: why the history has no figures of it; "" if it does.
         compared: (address, (word, style) of each outcome, or why not) with the run before it.
     """
 
-    run: str
-    when: str
-    started_ns: int
-    result: str
-    testbed: str
-    versions: Mapping[str, str]
+    entry: HistoryEntry
     directory: Path | None = None
     headline: str = ""
     tests: str = ""
@@ -154,14 +149,14 @@ def _make(arguments: argparse.Namespace) -> int:
     history = None if arguments.history is None else read_history(arguments.history)
     _take_runs(site, arguments.runs, history)
     known = [run for run in site.runs if run.directory is not None]
-    here = [run.run for run in known]
+    here = [run.entry.run for run in known]
     for run_id in (run_id for pair in arguments.compare for run_id in pair):
         if run_id not in here:
             raise ConfigError(f"no results of a run {run_id!r} there{did_you_mean(run_id, here)}", key="--compare")
     runs = [[run.run for run in machine.runs if run.run in here] for machine in machines([*site.entries.values()])]
     neighbours = [pair for of_machine in runs for pair in pairwise(of_machine)]
     _compare(site, arguments.compare or neighbours, margin, neighbours=not arguments.compare)
-    links = page.HistoryLinks(urls, {run.run: _report_of(run) for run in known}, up="index.html")
+    links = page.HistoryLinks(urls, {run.entry.run: _report_of(run.entry) for run in known}, up="index.html")
     causes = _write_history(site, history, links)
     _write_index(site, causes, links)
     for problem in site.problems:
@@ -199,35 +194,23 @@ def _take_runs(site: Site, root: Path, history: History | None) -> None:
             run = read_run(directory.resolve())
             if not RUN_NAME.fullmatch(run.run_id):
                 raise ConfigError(f"run id {run.run_id!r} is no name of a file", file=str(directory))
-            if any(other.run == run.run_id for other in site.runs):
+            if any(other.entry.run == run.run_id for other in site.runs):
                 raise ConfigError(f"run {run.run_id} is there twice", file=str(directory))
         except ConfigError as error:
             site.problems.append(str(error))
             continue
         site.runs.append(_add_run(site, run, directory))
         _write_report(site, run, directory)
-    measured = {run.run for run in site.runs}
-    site.runs += [
-        SiteRun(
-            run=entry.run,
-            when=entry.when,
-            started_ns=entry.started_ns,
-            result=entry.result,
-            testbed=entry.testbed,
-            versions=entry.versions,
-        )
-        for entry in site.entries.values()
-        if entry.run not in measured
-    ]
+    measured = {run.entry.run for run in site.runs}
+    site.runs += [SiteRun(entry) for entry in site.entries.values() if entry.run not in measured]
     if not site.runs:
         why = f"; {'; '.join(site.problems)}" if site.problems else ""
         raise ConfigError(f"no results directory of a run here{why}", file=str(root))
-    site.runs.sort(key=lambda run: (run.started_ns, run.run))
+    site.runs.sort(key=lambda run: (run.entry.started_ns, run.entry.run))
 
 
 def _add_run(site: Site, run: RunEvidence, directory: Path) -> SiteRun:
-    conclusion, data = conclude(run), run.run
-    why_not = ""
+    conclusion, why_not = conclude(run), ""
     if run.run_id not in site.entries:
         try:
             site.entries[run.run_id] = entry_of(run)
@@ -235,20 +218,15 @@ def _add_run(site: Site, run: RunEvidence, directory: Path) -> SiteRun:
             why_not = error.message
     counts = Counter(test.badge for test in conclusion.tests)
     return SiteRun(
-        run=run.run_id,
-        when=start_text(run),
-        started_ns=run.started_ns,
-        result=str(conclusion.result),
-        testbed="" if data is None else data.testbed.name,
-        versions={} if data is None else versions_of(data),
-        directory=directory,
+        entry_without_figures(run, run.run),
+        directory,
         headline=conclusion.headline,
         tests=", ".join(f"{count} {badge}" for badge, count in counts.most_common()),
         not_in_history=why_not,
     )
 
 
-def _report_of(run: SiteRun) -> str:
+def _report_of(run: HistoryEntry) -> str:
     return f"runs/{run.run}/report.html"
 
 
@@ -281,7 +259,7 @@ def _compare(site: Site, pairs: Sequence[Sequence[str]], margin: float, *, neigh
     )
     from pytest_nfvperf.adapters.report.page_parts import PageCharts, environment  # noqa: PLC0415
 
-    by_id = {run.run: run for run in site.runs}
+    by_id = {run.entry.run: run for run in site.runs}
     read: Callable[[Path], RunEvidence] = lru_cache(maxsize=2)(lambda path: read_run(path.resolve()))
     for first, second in pairs:
         earlier, later = (by_id[run_id].directory for run_id in (first, second))
@@ -335,11 +313,11 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) 
     rows: list[dict[str, Any]] = [
         {
             "run": run,
-            "style": styles.get(run.result, "broken"),
-            "report": _report_of(run) if run.directory is not None else "",
+            "style": styles.get(run.entry.result, "broken"),
+            "report": _report_of(run.entry) if run.directory is not None else "",
             "versions": [
-                (name, value, links.version(name, value, has_commit=COMMIT in run.versions))
-                for name, value in run.versions.items()
+                (name, value, links.version(name, value, has_commit=COMMIT in run.entry.versions))
+                for name, value in run.entry.versions.items()
             ],
         }
         for run in reversed(site.runs)
@@ -347,7 +325,7 @@ def _write_index(site: Site, causes: Sequence[TriageLine], links: HistoryLinks) 
     context = {
         "mark": Markup(_MARK),  # noqa: S704 - our own text
         "rows": rows,
-        "results": Counter(run.result for run in site.runs).most_common(),
+        "results": Counter(run.entry.result for run in site.runs).most_common(),
         "styles": styles,
         "causes": [(cause.state, cause_line(cause)) for cause in causes[:_MOST_CAUSES]],
         "more": max(0, len(causes) - _MOST_CAUSES),

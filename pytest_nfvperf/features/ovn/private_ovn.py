@@ -58,28 +58,25 @@ def locate_ovn() -> OvnBinaries:
         TestbedError: OVN is not installed: what is missing, and the packages to install.
     """
 
-    def missing(name: str, where: str) -> TestbedError:
-        return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
-
-    def need(name: str) -> Path:
-        path = shutil.which(name)
+    def need(name: str, path: str | Path | None, where: str = "on PATH") -> Path:
         if path is None:
-            raise missing(name, "on PATH")
+            raise TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
         return Path(path)
 
-    def schema(name: str) -> Path:
-        for share in _SHARES:
-            if (share / name).is_file():
-                return share / name
-        raise missing(name, f"in {', '.join(map(str, _SHARES))}")
+    def program(name: str) -> Path:
+        return need(name, shutil.which(name))
 
-    northd = need("ovn-northd")
+    def schema(name: str) -> Path:
+        found = (share / name for share in _SHARES if (share / name).is_file())
+        return need(name, next(found, None), f"in {', '.join(map(str, _SHARES))}")
+
+    northd = program("ovn-northd")
     version = _VERSION.search(run([northd, "--version"]))
     return OvnBinaries(
         northd=northd,
-        controller=need("ovn-controller"),
-        nbctl=need("ovn-nbctl"),
-        sbctl=need("ovn-sbctl"),
+        controller=program("ovn-controller"),
+        nbctl=program("ovn-nbctl"),
+        sbctl=program("ovn-sbctl"),
         nb_schema=schema("ovn-nb.ovsschema"),
         sb_schema=schema("ovn-sb.ovsschema"),
         version=version.group(1) if version else "unknown",

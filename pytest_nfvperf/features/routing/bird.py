@@ -59,18 +59,20 @@ class BirdControl(ControlSocket):
     def __init__(self, path: Path) -> None:
         super().__init__(path, "bird", _answer)  # BIRD greets each connection
 
-    def run(self, command: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
-        """The lines of the answer, without their codes.
+    def run(self, *commands: str, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
+        """Give commands one after the other; returns the lines of the last one's answer, without their codes.
 
         Raises:
             TestbedError: nobody answers, not in time, or BIRD refuses the command; with its words.
         """
+        answer: list[tuple[str, str]] = []
         with self.opened(deadline_s) as connection:
-            connection.sendall(command.encode() + b"\n")
-            answer = _answer(connection)
-        code, text = answer[-1]
-        if code[0] in "89":
-            raise TestbedError(f"bird refused {command!r}: {text}")
+            for command in commands:
+                connection.sendall(command.encode() + b"\n")
+                answer = _answer(connection)
+                code, text = answer[-1]
+                if code[0] in "89":
+                    raise TestbedError(f"bird refused {command!r}: {text}")
         return [text for _, text in answer]
 
 

@@ -174,10 +174,8 @@ class Convergence:
             loss_of: readings whose loss is the outcome's loss curve.
             fields: further fields of the outcome.
         """
-        trials, losses = (
-            tuple(reading.trial.id for reading in readings),
-            [loss_of_trial(reading.trial) for reading in loss_of],
-        )
+        trials = tuple(reading.trial.id for reading in readings)
+        losses = [loss_of_trial(reading.trial) for reading in loss_of]
         outcome = Outcome(
             labels=tuple(sorted({**self._labels, **measured_labels(live, traffic)}.items())),
             algorithm="convergence",

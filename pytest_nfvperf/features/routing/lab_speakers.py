@@ -63,14 +63,8 @@ def withdraw_announcement(entry: Entry) -> bool:
     path, daemon = Path(entry.details["socket"]), str(entry.details["daemon"])
     if not _listens(path):
         return False
-    commands: list[str] = entry.details["undo"]
-    if daemon == "bird":
-        with closing(BirdControl(path)) as control:
-            for command in commands:
-                control.run(command)
-    else:
-        with closing(Vty(path, daemon)) as vty:
-            vty.run(*commands)
+    with closing(BirdControl(path) if daemon == "bird" else Vty(path, daemon)) as control:
+        control.run(*entry.details["undo"])
     return True
 
 

@@ -365,69 +365,50 @@ class RouteBatch:
     done_ns: int = 0
 
 
-class Follower:
-    """Keeps the flows of a bridge equal to the routes of a table.
+def follow(
+    fib: Fib, change_flows: Callable[[Iterable[tuple[str, NextHop]], Iterable[str]], None], hops: KnownHops
+) -> Iterator[RouteBatch]:
+    """Keep the flows of a bridge equal to the routes of a table, for ever. Yields batches; the first have all routes.
 
     Args:
         fib: the table.
         change_flows: adds flows, each to a prefix's next hop, and removes those of other prefixes.
         hops: where frames may go.
+
+    Raises TestbedError if the bridge refuses a flow, or does not answer.
     """
-
-    def __init__(
-        self, fib: Fib, change_flows: Callable[[Iterable[tuple[str, NextHop]], Iterable[str]], None], hops: KnownHops
-    ) -> None:
-        self._fib = fib
-        self._change_flows = change_flows
-        self._hops = hops
-        self._routes: set[str] = set()
-        self._installed: set[str] = set()
-
-    def follow(self) -> Iterator[RouteBatch]:
-        """Batches as they come, for ever; the first ones are the existing routes.
-
-        Raises TestbedError if the bridge refuses a flow, or does not answer.
-        """
-        self._fib.ask_all()
-        while True:
-            try:
-                changes = self._fib.read(None)
-                if self._fib.link_went_down:  # the kernel does not report routes that are gone with their interface
-                    there = self._fib.prefixes()
-                    changes += [RouteChange(prefix, None, gone=True) for prefix in self._routes if prefix not in there]
-                yield self._apply(changes, time.monotonic_ns())
-            except MissedChangesError:
-                self._change_flows((), self._installed)
-                self._installed.clear()
-                self._routes.clear()
-                yield RouteBatch(reset=True)
-                self._fib.ask_all()
-
-    def _apply(self, changes: list[RouteChange], read_ns: int) -> RouteBatch:
+    known, installed = set[str](), set[str]()
+    fib.ask_all()
+    while True:
+        try:
+            changes = fib.read(None)
+        except MissedChangesError:
+            change_flows((), installed)
+            known, installed = set(), set()
+            yield RouteBatch(reset=True)
+            fib.ask_all()
+            continue
+        if fib.link_went_down:  # the kernel does not report routes that are gone with their interface
+            there = fib.prefixes()
+            changes += [RouteChange(prefix, None, gone=True) for prefix in known if prefix not in there]
+        read_ns = time.monotonic_ns()
         last = {change.prefix: change for change in changes}  # only the last change of each prefix counts
-        routes = {prefix: change for prefix, change in last.items() if not change.gone}
-        hops = {prefix: self._hops.hop_of(route) for prefix, route in routes.items()}
-        added = {prefix: hop for prefix, hop in hops.items() if hop is not None}
-        removed = [prefix for prefix in last if prefix not in added and prefix in self._installed]
+        routes = {prefix: change.gateway for prefix, change in last.items() if not change.gone}
+        added = {prefix: hop for prefix in routes if (hop := hops.hop_of(last[prefix])) is not None}
+        removed = [prefix for prefix in last if prefix not in added and prefix in installed]
         if added or removed:
-            self._change_flows(added.items(), removed)
-        self._routes.update(routes)
-        self._routes.difference_update(last.keys() - routes.keys())
-        self._installed.update(added)
-        self._installed.difference_update(removed)
-        return RouteBatch(
-            routes={prefix: route.gateway for prefix, route in routes.items()},
-            gone=[prefix for prefix in last if prefix not in routes],
-            added=list(added),
-            removed=removed,
-            read_ns=read_ns,
-            done_ns=time.monotonic_ns(),
-        )
+            change_flows(added.items(), removed)
+        known.difference_update(last)
+        known.update(routes)
+        installed.difference_update(removed)
+        installed.update(added)
+        gone = [prefix for prefix in last if prefix not in routes]
+        yield RouteBatch(False, routes, gone, list(added), removed, read_ns, time.monotonic_ns())
 
 
 def main(namespace: str, management_socket: str, hops: str) -> None:
     change_flows = partial(change_route_flows, Path(management_socket))
-    for batch in Follower(Fib(Path(namespace)), change_flows, KnownHops.from_json(hops)).follow():
+    for batch in follow(Fib(Path(namespace)), change_flows, KnownHops.from_json(hops)):
         print(json.dumps(asdict(batch)), flush=True)
 
 

@@ -17,6 +17,7 @@ import os
 import re
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -73,9 +74,14 @@ class ProfileStream:
     together: bool
 
     def traffic(self, load: Sequence[str], frame_size: int | Imix | None) -> Traffic:
-        vary = tuple(Vary(each["field"], each["count"], step=each["step"], order=each["order"]) for each in self.vary)
-        size = self.size if frame_size is None else frame_size
-        return Traffic(frame_size=size, packet=packet_of(self.packet, load), vary=vary, together=self.together)
+        try:
+            vary = tuple(Vary(one["field"], one["count"], step=one["step"], order=one["order"]) for one in self.vary)
+            size = self.size if frame_size is None else frame_size
+            return Traffic(frame_size=size, packet=packet_of(self.packet, load), vary=vary, together=self.together)
+        except ConfigError as error:
+            too_small = frame_size is None and not isinstance(error, ArgumentError)
+            hint = "; give another frame_size for all streams" if too_small else ""
+            raise ConfigError(f"stream {self.name!r}: {error.message}{hint}") from error
 
     @property
     def frames(self) -> float:
@@ -135,7 +141,7 @@ def _built(
 def _combined(streams: Sequence[ProfileStream], load: Sequence[str], frame_size: int | Imix | None) -> AnyTraffic:
     if len({each.unit == "percentage" for each in streams}) > 1:
         raise ConfigError("gives rates in percent of a link and in others: their ratio depends on the link")
-    made = [_traffic(each, load, frame_size) for each in streams]
+    made = [each.traffic(load, frame_size) for each in streams]
     if len(made) == 1:
         return made[0]
     total = sum(each.frames for each in streams)
@@ -145,15 +151,6 @@ def _combined(streams: Sequence[ProfileStream], load: Sequence[str], frame_size:
     return TrafficMix(
         **{name: (sent, each.frames / total) for name, sent, each in zip(names, made, streams, strict=True)}
     )
-
-
-def _traffic(stream: ProfileStream, load: Sequence[str], frame_size: int | Imix | None) -> Traffic:
-    try:
-        return stream.traffic(load, frame_size)
-    except ConfigError as error:
-        too_small = frame_size is None and not isinstance(error, ArgumentError)
-        hint = "; give another frame_size for all streams" if too_small else ""
-        raise ConfigError(f"stream {stream.name!r}: {error.message}{hint}") from error
 
 
 # The child process: runs a profile, and prints what it builds as JSON.
@@ -322,11 +319,11 @@ def _without_payload(packet: Any) -> Any:
 
 
 def _fields_of(packet: Any) -> Iterator[tuple[str, int, int]]:
-    total, layers_of_kind, layer = len(bytes(packet)), dict[str, int](), packet
-    while layer:
+    total, layers_of_kind = len(bytes(packet)), Counter[str]()
+    for layer in _layers(packet):
         start = (total - len(bytes(layer))) * 8
         kind = type(layer).__name__
-        layers_of_kind[kind] = layers_of_kind.get(kind, 0) + 1
+        layers_of_kind[kind] += 1
         prefix = kind if layers_of_kind[kind] == 1 else f"{kind}[{layers_of_kind[kind]}]"
         data: Any = b""
         for layer_field in layer.fields_desc:
@@ -334,7 +331,6 @@ def _fields_of(packet: Any) -> Iterator[tuple[str, int, int]]:
             data = layer_field.addfield(layer, data, layer.getfieldval(layer_field.name))
             if _bits(data) > before:
                 yield f"{prefix}.{layer_field.name}", start + before, _bits(data) - before
-        layer = layer.payload
 
 
 def _bits(data: Any) -> int:
@@ -442,7 +438,11 @@ def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVariabl
             f"masks bits of {command.fv_name!r} that differ (mask={command.mask:#x}), which cannot be kept"
         )
     if not command.is_big:
-        first, last, step, start, bits = _little_endian(command, first, last, step, start, bits, varying)
+        if varying > 8 or first >> 8:
+            raise ProfileError(
+                f"writes {command.fv_name!r} lowest byte first, and more than that byte differs or is set"
+            )
+        bits = min(8, bits)
         mask = (1 << bits) - 1
     touched = [span for span in made.fields if span[1] < start + bits and span[1] + span[2] > start]
     if not touched or start + bits > made.fields[-1][1] + made.fields[-1][2]:
@@ -482,31 +482,18 @@ def _written(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVaria
     return first, last, step, size
 
 
-def _little_endian(
-    command: STLVmWrFlowVar | STLVmWrMaskFlowVar, first: int, last: int, step: int, start: int, bits: int, varying: int
-) -> tuple[int, int, int, int, int]:
-    if varying > 8 or first >> 8:
-        raise ProfileError(f"writes {command.fv_name!r} lowest byte first, and more than that byte differs or is set")
-    return first, last, step, start, min(8, bits)
-
-
 def _offset(given: Any, made: StreamPacket) -> int:
     """In bytes, of an offset or of a field as TRex names it: ``IP:1.src``, ``802|1Q.vlan``."""
     if isinstance(given, int):
         return given
     layer, _, name = str(given).partition(".")
     kind, _, number = layer.replace("|", ".").partition(":")
-    depth, same_kind, packet = 0, 0, made.packet
-    while packet:
-        if kind in {type(packet).__name__, packet.name}:
-            if same_kind == int(number or 0):
-                break
-            same_kind += 1
-        depth, packet = depth + 1, packet.payload
-    if not packet:
+    layers = [(type(packet).__name__, packet.name) for packet in _layers(made.packet)]
+    depths, index = [depth for depth, names in enumerate(layers) if kind in names], int(number or 0)
+    if not 0 <= index < len(depths):
         raise ProfileError(f"writes to {given!r}, and its packet has no such layer: {made.packet.summary()}")
-    scapy_name = type(packet).__name__
-    earlier = sum(type(layer_before).__name__ == scapy_name for layer_before in _layers(made.packet, depth))
+    scapy_name, _ = layers[depths[index]]
+    earlier = sum(name == scapy_name for name, _ in layers[: depths[index]])
     prefix = scapy_name if not earlier else f"{scapy_name}[{earlier + 1}]"
     first_bit = next((start for field_name, start, _ in made.fields if field_name == f"{prefix}.{name}"), None)
     if first_bit is None:

@@ -43,28 +43,16 @@ class Refused:
         self.why = self.why.format(name)
 
 
-class STLTXSingleBurst(Refused):
-    why = "sends a burst (STLTXSingleBurst)"
-
-
-class STLTXMultiBurst(Refused):
-    why = "sends bursts (STLTXMultiBurst)"
-
-
-class STLFlowLatencyStats(Refused):
-    why = "has its own rate to sample latency (STLFlowLatencyStats)"
-
-
-class STLTaggedPktGroup(Refused):
-    why = "is of a tagged packet group (STLTaggedPktGroup)"
-
-
-class STLVmTrimPktSize(Refused):
-    why = "varies its size with {!r} (STLVmTrimPktSize): give an IMIX instead"
-
-
-class STLVmFlowVarRepeatableRandom(Refused):
-    why = "has a repeatable random variable {!r}: write STLVmFlowVar(op='random'), which repeats nothing here"
+_REFUSED = {
+    "STLTXSingleBurst": "sends a burst (STLTXSingleBurst)",
+    "STLTXMultiBurst": "sends bursts (STLTXMultiBurst)",
+    "STLFlowLatencyStats": "has its own rate to sample latency (STLFlowLatencyStats)",
+    "STLTaggedPktGroup": "is of a tagged packet group (STLTaggedPktGroup)",
+    "STLVmTrimPktSize": "varies its size with {!r} (STLVmTrimPktSize): give an IMIX instead",
+    "STLVmFlowVarRepeatableRandom": "has a repeatable random variable {!r}: write STLVmFlowVar(op='random'), which "
+    "repeats nothing here",
+}
+_REFUSED_CLASSES = {name: type(name, (Refused,), {"why": why}) for name, why in _REFUSED.items()}
 
 
 @dataclass
@@ -189,7 +177,7 @@ class STLVM(STLScVmRaw):
         self.add_cmd(STLVmFlowVar(name, **given, **more))
 
     def repeatable_random_var(self, fv_name: str, *_: Any, **__: Any) -> None:
-        self.add_cmd(STLVmFlowVarRepeatableRandom(fv_name))
+        self.add_cmd(_REFUSED_CLASSES["STLVmFlowVarRepeatableRandom"](fv_name))
 
     def tuple_var(self, name: str, *rest: Any, **more: Any) -> None:
         self.add_cmd(STLVmTupleGen(name, *rest, **({"limit_flows": 0} if len(rest) < 5 else {}) | more))
@@ -205,7 +193,7 @@ class STLVM(STLScVmRaw):
         self.add_cmd(STLVmWrMaskFlowVar(fv_name, pkt_offset, pkt_cast_size, mask, is_big=order == "big", **given))
 
     def trim(self, fv_name: str) -> None:
-        self.add_cmd(STLVmTrimPktSize(fv_name))
+        self.add_cmd(_REFUSED_CLASSES["STLVmTrimPktSize"](fv_name))
 
     def fix_chksum(self, *_: Any, **__: Any) -> None:
         """Nothing is to be done."""
@@ -289,13 +277,9 @@ def STLIPRange(src: Any = None, dst: Any = None, *_: Any, **__: Any) -> list[Any
 
 
 _KNOWN: tuple[Any, ...] = (
-    *(STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowLatencyStats, STLTaggedPktGroup),
-    *(STLVmFlowVar, STLVmFlowVarRepeatableRandom, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, STLVmTrimPktSize),
-    *(CTRexVmInsFixHwCs, STLScVmRaw, STLVM, STLIPRange),
-    *(STLPktBuilder, STLStream, STLProfile, STLError),
+    *(STLTXCont, STLVmFlowVar, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, CTRexVmInsFixHwCs, STLScVmRaw, STLVM),
+    *(STLIPRange, STLPktBuilder, STLStream, STLProfile, STLError),
 )
-
-
 _IGNORED = ("STLFlowStats", "STLVmFixIpv4", "STLVmFixChecksumHw", "STLVmFixIcmpv6")
 
 
@@ -306,9 +290,9 @@ def library() -> ModuleType:
     api = ModuleType(LIBRARIES[0], "Stands in for TRex's client library.")
     names = {name: value for name, value in vars(scapy.all).items() if not name.startswith("_")}
     names |= {name: importlib.import_module(name) for name in _MODULES}
-    names |= {known.__name__: known for known in _KNOWN}
+    names |= {known.__name__: known for known in _KNOWN} | _REFUSED_CLASSES
     names |= dict.fromkeys(_IGNORED, Ignored)
-    names |= {"STLVmFlowVarRepetableRandom": STLVmFlowVarRepeatableRandom}
+    names |= {"STLVmFlowVarRepetableRandom": _REFUSED_CLASSES["STLVmFlowVarRepeatableRandom"]}
     names |= {"STLStreamDstMAC_CFG_FILE": 0, "STLStreamDstMAC_PKT": 1, "STLStreamDstMAC_ARP": 2}
     vars(api).update(names)
     return api

@@ -189,7 +189,7 @@ def _class_streams(spec: TrialSpec, sent: ClassStream, ports: Mapping[str, TrexP
         for name, port in ports.items()
     }
     parts_of = _short_form_parts if traffic.frame_source is None else _packet_parts
-    parts = parts_of(traffic, direction, attached, sent.frames - sampled, sampled, reverse=sent.reverse)
+    parts = parts_of(sent, direction, attached, sampled)
     return [
         {
             "port": ports[direction.tx].number,
@@ -207,16 +207,12 @@ def _class_streams(spec: TrialSpec, sent: ClassStream, ports: Mapping[str, TrexP
 
 
 def _short_form_parts(
-    traffic: Traffic,
-    direction: Direction,
-    ports: Mapping[str, GeneratorPort],
-    frames: int,
-    sampled: int,
-    *,
-    reverse: bool,
+    sent: ClassStream, direction: Direction, ports: Mapping[str, GeneratorPort], sampled: int
 ) -> list[_Part]:
+    """A stream for each frame size, and one of latency frames. ``sampled``: how many these are."""
+    traffic, reverse = sent.sent.traffic, sent.reverse
     recipe = recipe_of(traffic)
-    counts = shares(frames, [weight for _, weight in recipe])
+    counts = shares(sent.frames - sampled, [weight for _, weight in recipe])
     wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
     if sampled:
         wanted.append((_latency_size(traffic), sampled, True))
@@ -234,18 +230,13 @@ def _latency_size(traffic: Traffic) -> int:
 
 
 def _packet_parts(
-    traffic: Traffic,
-    direction: Direction,
-    ports: Mapping[str, GeneratorPort],
-    frames: int,
-    sampled: int,
-    *,
-    reverse: bool,
+    sent: ClassStream, direction: Direction, ports: Mapping[str, GeneratorPort], sampled: int
 ) -> list[_Part]:
-    """A stream for each template of the frame program, and one of latency frames."""
+    """A stream for each template of the frame program, and one of latency frames. ``sampled``: how many these are."""
+    traffic, reverse = sent.sent.traffic, sent.reverse
     program = program_of(traffic, direction, ports, reverse=reverse)
     weights = Counter(program.order)
-    counts = shares(frames, list(weights.values()))
+    counts = shares(sent.frames - sampled, list(weights.values()))
     wanted = [(_single(program, template), count, False) for template, count in zip(weights, counts, strict=True)]
     if sampled and not traffic.packet.frame_sizes:
         larger = program_of(replace(traffic, frame_size=_latency_size(traffic)), direction, ports, reverse=reverse)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.machine.fingerprint import INSTRUCTION_NS_PARAMETER, is_virtual
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
+from pytest_nfvperf.adapters.process.process import describe_exit, spawn, tail
 from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
 from pytest_nfvperf.adapters.vnf.guest_kernel import (
     QEMU,
@@ -258,18 +258,17 @@ class _Guest:
         (shared / "modules").write_text("".join(f"{name}\n" for name in machine.modules), encoding="ascii")
         (shared / "vfio").write_text("".join(f"{address}\n" for address in machine.vfio), encoding="ascii")
         (shared / "writable").write_bytes(nul_separated(path.resolve() for path in machine.writable))
-        for name in ("stdout", "stderr"):
-            (shared / name).touch()
-        self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]
+        self._outputs = [shared / name for name in ("stdout", "stderr")]
+        for path in self._outputs:
+            path.touch()
         initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
         argv = qemu_command(machine, kernel, initramfs, shared, self._console)
         self._began = time.monotonic()
-        self._monitor = monitor = directory / "monitor"
-        argv += ["-qmp", f"unix:{monitor},server=on,wait=off"]
-        environment = dict(machine.environment)
-        self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log", env=environment)
-        outputs = [self._console, *(output.path for output in self._outputs)]
-        self._watch = GuestWatch(self._qemu, outputs, (), monitor)
+        self._monitor = directory / "monitor"
+        argv += ["-qmp", f"unix:{self._monitor},server=on,wait=off"]
+        self._qemu = spawn(journal, "qemu", argv, log=directory / "qemu.log", env=dict(machine.environment))
+        self._watch = GuestWatch(self._qemu, [self._console, *self._outputs], (), self._monitor)
+        self._stream = stream
 
     def run(self, boot_deadline_s: float, deadline_s: float, attend: Callable[[Path], None] | None) -> GuestRun:
         def attended() -> bool:
@@ -277,12 +276,13 @@ class _Guest:
                 attend(self._monitor)
             return False
 
-        try:
+        with ExitStack() as stack:
+            stack.callback(self._qemu.stop)
+            opened = (path.open(encoding="utf-8", errors="replace", newline="") for path in self._outputs)
+            self._followed = [stack.enter_context(file) for file in opened] if self._stream is not None else []
             self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot", boots=True)
             boot_s = time.monotonic() - self._began
             self._follow(attended, deadline_s, f"`{shlex.join(self._command)}` to end in the guest")
-        finally:
-            self._qemu.stop()
         return self._result(boot_s)
 
     def _follow(self, done: Callable[[], bool], deadline_s: float, awaited: str, *, boots: bool = False) -> None:
@@ -292,8 +292,8 @@ class _Guest:
             with suppress(subprocess.TimeoutExpired):
                 self._qemu.popen.wait(_POLL_S)
             ended = self._qemu.popen.returncode is not None  # read this before the output: no more comes after the end
-            for output in self._outputs:
-                output.pump()
+            for file in self._followed:
+                print(file.read(), end="", file=self._stream, flush=True)
             if ended:
                 return
             if boots:
@@ -316,42 +316,13 @@ class _Guest:
                 f"QEMU {describe_exit(self._qemu.popen.returncode)}",
                 evidence=self._evidence(),
             )
-        stdout, stderr = (each.path.read_text(encoding="utf-8", errors="replace") for each in self._outputs)
-        number = int(status.read_text(encoding="ascii"))
-        elapsed_s = time.monotonic() - self._began
-        return GuestRun(
-            command=self._command,
-            status=number,
-            stdout=stdout,
-            stderr=stderr,
-            time=self._machine.time,
-            boot_s=boot_s,
-            elapsed_s=elapsed_s,
-            shared=self._shared,
-        )
+        stdout, stderr = (path.read_text(encoding="utf-8", errors="replace") for path in self._outputs)
+        number, elapsed_s = int(status.read_text(encoding="ascii")), time.monotonic() - self._began
+        return GuestRun(self._command, number, stdout, stderr, self._machine.time, boot_s, elapsed_s, self._shared)
 
     def _evidence(self) -> dict[str, str]:
         texts = {"console": tail(self._console, _CONSOLE_LINES), "QEMU": self._qemu.log_tail()}
-        return texts | {output.path.name: tail(output.path) for output in self._outputs}
-
-
-class _Follower:
-    """Passes on what a process appends to a file."""
-
-    def __init__(self, path: Path, stream: TextIO | None) -> None:
-        self.path = path
-        self._stream = stream
-        self._seen = 0
-
-    def pump(self) -> None:
-        if self._stream is None:
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._seen)
-            fresh = file.read()
-        self._seen += len(fresh)
-        self._stream.write(fresh.decode(errors="replace"))
-        self._stream.flush()
+        return texts | {path.name: tail(path) for path in self._outputs}
 
 
 # ``--nfv-virtual-time``: run the same pytest in the guest. Its results and the files that other options name appear on
