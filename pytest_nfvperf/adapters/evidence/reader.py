@@ -388,19 +388,12 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
     try:
         return _line(text)
     except KeyError as error:
-        raise ConfigError(
-            f"not an evidence record of this version or one before: it has no {error}",
-            file=str(file),
-            key=f"line {number}",
-        ) from error
+        why = f" or one before: it has no {error}"
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"not an evidence record of this version: {where or 'line'}: {first['msg']}",
-            file=str(file),
-            key=f"line {number}",
-        ) from error
+        why = f": {where or 'line'}: {first['msg']}"
+    raise ConfigError(f"not an evidence record of this version{why}", file=str(file), key=f"line {number}")
 
 
 def _line(text: bytes) -> Line:

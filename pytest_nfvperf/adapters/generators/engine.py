@@ -470,8 +470,7 @@ class ReplayedCeilings(Ceilings):
         fps: float | None = self._known.get(json.dumps(_ceiling_of(traffic, directions), sort_keys=True))
         return fps
 
-    def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
-        return self.cached(traffic, directions)
+    measure = cached
 
 
 def _ceiling_of(traffic: AnyTraffic, directions: int) -> dict[str, Any]:

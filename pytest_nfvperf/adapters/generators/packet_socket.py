@@ -19,10 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.checks import AttachingGenerator, check_directions, check_spec
-from pytest_nfvperf.adapters.generators.frames import (
-    frames_of,
-    program_of,
-)
+from pytest_nfvperf.adapters.generators.frames import frames_of, program_of
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError
@@ -218,7 +215,9 @@ class _Sender:
 
     @staticmethod
     def of(stream: ClassStream, direction: Direction, ports: Mapping[str, GeneratorPort], stack: ExitStack) -> _Sender:
-        frames = _frames(stream.sent.traffic, direction, ports, reverse=stream.reverse)
+        program = program_of(stream.sent.traffic, direction, ports, reverse=stream.reverse)
+        # Until sizes and flows both start over; where other engines sign them, they have zeros.
+        frames = tuple(frames_of_program(program))
         link = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         link.bind((_interface(ports[direction.tx]), 0))
         receiver = _interface(ports[direction.rx])
@@ -267,13 +266,6 @@ class _Sender:
             received_bytes=round(min(received, self.sent) * mean),
             elapsed_ns=max(1, self.busy_ns),
         )
-
-
-def _frames(
-    traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
-) -> tuple[bytes, ...]:
-    """A direction's frames until sizes and flows both start over; where other engines sign them, they have zeros."""
-    return tuple(frames_of_program(program_of(traffic, direction, ports, reverse=reverse)))
 
 
 def burst_of(frame_size: int) -> int:

@@ -169,18 +169,18 @@ class Iperf2Engine:
 
     def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
         for _ in range(_TRIES):
-            steps = _ClockSteps()
+            set_by_s = _watch_clock()
             try:
                 result = self._run_once(spec, client, server)
             except GeneratorError:  # a report with times below 0 cannot be read
-                if not steps.by_s():
+                if not set_by_s():
                     raise
             else:
-                if not steps.by_s():
+                if not set_by_s():
                     return result
         raise GeneratorError(
             f"the machine's clock was set while iperf timed connects by it, {_TRIES} times in a row, last by "
-            f"{steps.by_s():+,.1f} s: let NTP finish, or correct the clock, and run it again"
+            f"{set_by_s():+,.1f} s: let NTP finish, or correct the clock, and run it again"
         )
 
     def _run_once(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
@@ -201,15 +201,8 @@ class Iperf2Engine:
                     last_seen=lambda: str(listener.accepted),
                 )
             _check_overflows(server, overflows)
-        return ConnectResult(
-            spec,
-            times,
-            mean_ns,
-            failed,
-            listener.accepted,
-            listener.elapsed_ns,
-            self._pair.version,
-        )
+        counted = listener.accepted, listener.elapsed_ns
+        return ConnectResult(spec, times, mean_ns, failed, *counted, self._pair.version)
 
 
 def _stalls() -> GivesUp:
@@ -225,17 +218,16 @@ def _stalls() -> GivesUp:
     return look
 
 
-class _ClockSteps:
-    """Whether somebody set the wall clock since this object was made."""
+def _watch_clock() -> Callable[[], float]:
+    """Returns a function that gives the seconds by which somebody has set the wall clock since; 0 if nobody did."""
+    began_ns, before_ns = time.monotonic_ns(), wall_offset_ns()
 
-    def __init__(self) -> None:
-        self._began_ns, self._before_ns = time.monotonic_ns(), wall_offset_ns()
-
-    def by_s(self) -> float:
-        """Seconds by which it was set; 0 if it was not."""
-        stepped_s = (wall_offset_ns() - self._before_ns) / 1e9
-        slewed_s = _SLEWED_S + _SLEWED_SHARE * (time.monotonic_ns() - self._began_ns) / 1e9
+    def set_by_s() -> float:
+        stepped_s = (wall_offset_ns() - before_ns) / 1e9
+        slewed_s = _SLEWED_S + _SLEWED_SHARE * (time.monotonic_ns() - began_ns) / 1e9
         return stepped_s if abs(stepped_s) > slewed_s else 0.0
+
+    return set_by_s
 
 
 def _overflows(server: StreamEnd) -> int | None:
@@ -271,11 +263,9 @@ def read_report(text: str) -> tuple[Histogram, float, int]:
 class Listener:
     """Counts connections. ``first_ns`` and ``last_ns``: when it accepted the first and the last; None before."""
 
-    def __init__(self, listening: socket.socket, cpus: tuple[int, ...]) -> None:
+    def __init__(self, listening: socket.socket) -> None:
         self._socket = listening
-        self._cpus = cpus
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self.stop = threading.Event()
         self.port: int = listening.getsockname()[1]
         self.accepted = 0
         self.first_ns: int | None = None
@@ -285,18 +275,11 @@ class Listener:
     def elapsed_ns(self) -> int:
         return 0 if self.first_ns is None or self.last_ns is None else self.last_ns - self.first_ns
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        if self._cpus:
-            os.sched_setaffinity(0, self._cpus)  # of this thread alone
+    def work(self, cpus: tuple[int, ...]) -> None:
+        if cpus:
+            os.sched_setaffinity(0, cpus)  # of this thread alone
         held: socket.socket | None = None
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             with suppress(TimeoutError):
                 connection, _ = self._socket.accept()
                 self.last_ns = time.monotonic_ns()
@@ -317,12 +300,23 @@ def listening(end: StreamEnd, cpus: tuple[int, ...] = ()) -> Iterator[Listener]:
     GeneratorError if the end's namespace does not have its address.
     """
     with inside_netns(end.namespace, partial(_listening_socket, end)) as made:
-        listener = Listener(made, cpus)
-        listener.start()
-        try:
+        listener = Listener(made)
+        with _in_threads(listener.stop, partial(listener.work, cpus)):
             yield listener
-        finally:
-            listener.stop()
+
+
+@contextmanager
+def _in_threads(stop: threading.Event, *works: Callable[[], None]) -> Iterator[None]:
+    """Do each work in a thread until this context ends, which sets ``stop``."""
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def _listening_socket(end: StreamEnd) -> socket.socket:
@@ -356,15 +350,8 @@ def watch_datagrams(client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
         with _explained(client, address := receiver.getsockname()):
             sender.connect(address)
         watch = _Watch(sender, receiver)
-        threads = [threading.Thread(target=work, daemon=True) for work in (watch.send, watch.receive)]
-        for thread in threads:
-            thread.start()
-        try:
+        with _in_threads(watch.stop, watch.send, watch.receive):
             yield watch
-        finally:
-            watch.stop.set()
-            for thread in threads:
-                thread.join()
 
 
 class _Watch(Watch):

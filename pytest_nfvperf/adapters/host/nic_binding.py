@@ -135,6 +135,9 @@ class PciBus:
             links.link("set", index=index, mtu=found["mtu"], state="up" if found["up"] else "down")
 
 
+_MACHINE = PciBus()
+
+
 def _index(links: IPRoute, pf: PciDevice) -> int:
     if not pf.interfaces:
         raise TestbedError(f"the PF {pf.address} has no kernel interface here, by which its VFs are set up")
@@ -161,14 +164,13 @@ def is_to_be_made(address: str, nics: Sequence[NicSpec]) -> bool:
     return pf is not None and any(nic.pci == pf[0] and nic.vfs for nic in nics)
 
 
-def check_nics(nics: Sequence[NicSpec], bus: PciBus | None = None) -> None:
+def check_nics(nics: Sequence[NicSpec], bus: PciBus = _MACHINE) -> None:
     """Check that the machine can spare each NIC of the testbed file, and can do what the file says.
 
     Raises:
         ConfigError: it has too few VFs, or the machine needs it.
         TestbedError: there is no such device.
     """
-    bus = bus or PciBus()
     for nic in nics:
         problem = None if is_to_be_made(nic.pci, nics) else why_not_set_up(nic, bus)
         if problem is not None:
@@ -226,14 +228,13 @@ def _has_hidden_interface(device: PciDevice, bus: PciBus) -> bool:
 # Setting up.
 
 
-def set_up_nics(nics: Sequence[NicSpec], journal: Journal, bus: PciBus | None = None) -> None:
+def set_up_nics(nics: Sequence[NicSpec], journal: Journal, bus: PciBus = _MACHINE) -> None:
     """Make VFs, set them up, and bind NICs to their drivers; the journal undoes it.
 
     Raises:
         ConfigError: as ``check_nics``; or a PF has VFs already, which somebody else made.
         TestbedError: the kernel or a driver refused.
     """
-    bus = bus or PciBus()
     for nic in nics:
         if nic.vfs:
             _make_vfs(nic, nics, journal, bus)
@@ -355,14 +356,13 @@ def _bind(nic: NicSpec, driver: str, journal: Journal, bus: PciBus) -> None:
 # Giving back, from the journal.
 
 
-def give_back_driver(entry: Entry, bus: PciBus | None = None) -> bool:
+def give_back_driver(entry: Entry, bus: PciBus = _MACHINE) -> bool:
     """Give a NIC back to the driver that had it; False if there is nothing to do.
 
     Raises:
         TestbedError: a program has it open, or its interface does not come back.
         OSError: the kernel refused.
     """
-    bus = bus or PciBus()
     device, bound, found = bus.device(entry.name), entry.details["bound"], entry.details["driver"]
     if device is None:
         return False
@@ -412,9 +412,8 @@ def _wait_released(device: PciDevice, bus: PciBus) -> None:
     )
 
 
-def remove_vfs(entry: Entry, bus: PciBus | None = None) -> bool:
+def remove_vfs(entry: Entry, bus: PciBus = _MACHINE) -> bool:
     """Remove the VFs that the run made; False if there are none, or other ones by now. Errors: as give_back_driver."""
-    bus = bus or PciBus()
     device, folder = bus.device(entry.name), bus.sysfs / "bus/pci/devices" / entry.name
     if device is None:
         return False
@@ -432,9 +431,8 @@ def remove_vfs(entry: Entry, bus: PciBus | None = None) -> bool:
     return True
 
 
-def restore_vf(entry: Entry, bus: PciBus | None = None) -> bool:
+def restore_vf(entry: Entry, bus: PciBus = _MACHINE) -> bool:
     """Restore a VF's settings as journaled; False if nothing differs, or it is gone."""
-    bus = bus or PciBus()
     address, number = vf_of(entry.name) or (entry.name, 0)
     pf = bus.device(address)
     if pf is None or number >= len(pf.virtfns):

@@ -438,12 +438,9 @@ def _isolated(testbed: Testbed) -> Finding:
 def _system(testbed: Testbed) -> Finding:
     try:
         sockets = find_system(testbed.ovs.run_dir)
-        control = Unixctl(sockets.control, "ovs-vswitchd")
-        try:
+        with closing(Unixctl(sockets.control, "ovs-vswitchd")) as control:
             version = control.call("version").splitlines()[0]
             queues = running_facts(control.call("dpif-netdev/pmd-rxq-show"), {})["rxq_to_pmd"]
-        finally:
-            control.close()
     except TestbedError as error:
         return CheckState.MISSING, testbed.ovs.run_dir or "/run/openvswitch", error.message
     polled = ", ".join(f"{queue} on CPU {cpu}" for queue, cpu in queues.items()) or "no queue is polled"

@@ -156,10 +156,7 @@ def read_interface_use(interface: str) -> InterfaceUse:
             name = upper.get_attr("IFLA_IFNAME")
             users += [f"{name} on it has the address {address}" for address in _addresses(host, upper["index"])]
         return InterfaceUse(
-            int(link["flags"]) & _FLAGS,
-            int(link.get_attr("IFLA_MTU")),
-            read_disable_ipv6(interface),
-            tuple(users),
+            int(link["flags"]) & _FLAGS, int(link.get_attr("IFLA_MTU")), read_disable_ipv6(interface), tuple(users)
         )
 
 

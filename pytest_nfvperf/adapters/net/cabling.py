@@ -235,20 +235,15 @@ class Cabling:
             return
         now = self.states()
         for name, original in self._links.items():
-            current = now.get(name)
+            current, wrong = now.get(name), ""
             if current is None or current.index != original.index:
-                raise TestbedError(
-                    f"interface {name!r} is gone: somebody removed it, or its other end, during the test"
-                )
-            if not current.carrier:
-                raise TestbedError(
-                    f"interface {name!r} has no link: it, or its other end, was set down during the test"
-                )
-            if current.mtu != original.mtu:  # frames that are too large are lost then, and nobody counts them
-                raise TestbedError(
-                    f"interface {name!r} has MTU {current.mtu}, and was made with {original.mtu}: somebody changed it "
-                    "during the test"
-                )
+                wrong = "is gone: somebody removed it, or its other end,"
+            elif not current.carrier:
+                wrong = "has no link: it, or its other end, was set down"
+            elif current.mtu != original.mtu:  # frames that are too large are lost then, and nobody counts them
+                wrong = f"has MTU {current.mtu}, and was made with {original.mtu}: somebody changed it"
+            if wrong:
+                raise TestbedError(f"interface {name!r} {wrong} during the test")
 
     def _ends(self) -> list[End]:
         return [end for pair in self._pairs for end in (pair.local, pair.peer)]

@@ -90,9 +90,6 @@ class Netlink:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._socket.close()
 
     def send(self, requests: Sequence[Request]) -> None:

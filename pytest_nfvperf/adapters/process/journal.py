@@ -111,25 +111,16 @@ def processes_of_run(tag: str, journal: Path) -> Iterator[ProcessId]:
 
     A child between fork and exec has its parent's environment and open files, the journal among them.
     """
-    # In this order: the second look sees a process that gets its tag between the two.
-    yield from _processes(lambda process: _writes_to(process, str(journal)) or _is_tagged(process, tag))
-
-
-def _processes(wanted: Callable[[Path], bool]) -> Iterator[ProcessId]:
-    for entry in _PROC.iterdir():
-        if not entry.name.isdigit():
-            continue
+    variable = f"{TAG_VARIABLE}={tag}".encode()
+    for process in _PROC.glob("[0-9]*"):
         try:
-            is_wanted = wanted(entry)
+            # In this order: the second look sees a process that gets its tag between the two.
+            ours = _writes_to(process, str(journal)) or variable in (process / "environ").read_bytes().split(b"\0")
         except OSError:  # gone meanwhile
             continue
-        identity = ProcessId.of(int(entry.name)) if is_wanted else None
+        identity = ProcessId.of(int(process.name)) if ours else None
         if identity is not None:
             yield identity
-
-
-def _is_tagged(process: Path, tag: str) -> bool:
-    return f"{TAG_VARIABLE}={tag}".encode() in (process / "environ").read_bytes().split(b"\0")
 
 
 def _writes_to(process: Path, file: str) -> bool:

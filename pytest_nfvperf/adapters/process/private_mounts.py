@@ -27,6 +27,7 @@ _DEBIAN_11 = "/usr/lib/openvswitch-common"
 """Debian 11 has Open vSwitch's libraries in directories that only an installation configures."""
 _ROOT, _VIEW, _END = "root", "view", "--"
 _NOT_FOUND = 127
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def in_root(root: Path, argv: Sequence[str | Path], visible: Sequence[Path] = ()) -> tuple[str, ...]:
@@ -45,9 +46,9 @@ def main(kind: str, words: Sequence[str]) -> None:
     end = words.index(_END)
     paths, argv = words[:end], list(words[end + 1 :])
     if kind == _VIEW:
-        libc = _own_mounts()
+        _own_mounts()
         for source, target in zip(paths[::2], paths[1::2], strict=True):
-            _mount(libc, source, target, _MS_BIND | _MS_REC)
+            _mount(source, target, _MS_BIND | _MS_REC)
         os.execvp(argv[0], argv)  # noqa: S606 - an argument list, as everywhere
     try:
         _enter(Path(paths[0]), [Path(path) for path in paths[1:]])
@@ -60,18 +61,16 @@ def main(kind: str, words: Sequence[str]) -> None:
         sys.exit(_NOT_FOUND)
 
 
-def _own_mounts() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNS) != 0:
+def _own_mounts() -> None:
+    if _LIBC.unshare(_CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "a mount namespace of its own")
-    _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)  # otherwise later mounts would be seen outside
-    return libc
+    _mount("none", "/", _MS_REC | _MS_PRIVATE)  # otherwise later mounts would be seen outside
 
 
 def _enter(root: Path, visible: Sequence[Path]) -> None:
-    libc = _own_mounts()
+    _own_mounts()
     original = os.open(root, os.O_PATH | os.O_DIRECTORY)
-    _mount(libc, "tmpfs", root, 0, "tmpfs")  # covers the root, so that its own directories stay as they are
+    _mount("tmpfs", root, 0, "tmpfs")  # covers the root, so that its own directories stay as they are
     own = {*_MACHINES, *_EMPTY, *(path.parts[1] for path in visible)}
     for entry in sorted(Path(f"/proc/self/fd/{original}").iterdir()):
         target = root / entry.name
@@ -81,22 +80,22 @@ def _enter(root: Path, visible: Sequence[Path]) -> None:
             target.symlink_to(entry.readlink())
         elif entry.is_dir():
             target.mkdir()
-            _mount(libc, entry, target, _MS_BIND | _MS_REC)
+            _mount(entry, target, _MS_BIND | _MS_REC)
     for name in _EMPTY:
         (root / name).mkdir()
     for path in (*(Path("/") / name for name in _MACHINES), *visible):
         target = root / path.relative_to("/")
         target.mkdir(parents=True, exist_ok=True)
-        _mount(libc, path, target, _MS_BIND | _MS_REC)
+        _mount(path, target, _MS_BIND | _MS_REC)
     os.close(original)
     os.chroot(root)
     os.chdir("/")
 
 
-def _mount(libc: ctypes.CDLL, source: str | Path, target: str | Path, flags: int, kind: str | None = None) -> None:
+def _mount(source: str | Path, target: str | Path, flags: int, kind: str | None = None) -> None:
     # DPDK loads no plugin below a directory that others may write to, as a tmpfs is by default.
     named, options = (None, None) if kind is None else (os.fsencode(kind), b"mode=755")
-    if libc.mount(os.fsencode(source), os.fsencode(target), named, ctypes.c_ulong(flags), options) != 0:
+    if _LIBC.mount(os.fsencode(source), os.fsencode(target), named, ctypes.c_ulong(flags), options) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
 
 

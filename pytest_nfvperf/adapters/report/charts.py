@@ -383,16 +383,9 @@ def study_chart(
         )
         for number, comparison in enumerate(comparisons)
     }
-    ratios = [
-        {"series": name} | row
-        for name, comparison in zip(looks, comparisons, strict=True)
-        for row in _ratio_rows(comparison)
-    ]
-    values = [
-        {"series": name} | row
-        for name, comparison in zip(looks, comparisons, strict=True)
-        for row in _metric_rows(comparison, metric, factor)
-    ]
+    shown = list(zip(looks, comparisons, strict=True))
+    ratios = [{"series": name} | row for name, one in shown for row in _ratio_rows(one)]
+    values = [{"series": name} | row for name, one in shown for row in _metric_rows(one, metric, factor)]
     asked = list(_study_limits(comparisons, verdicts, main, "ratio", 100.0))
     # Differences are the point: from 0 they are seen only where they are large.
     small = all(row["y"] > _SMALL for row in (*ratios, *asked))
@@ -414,10 +407,8 @@ def _study_limits(
     """Limits of a metric; ``unit`` "ratio": of its ratio to the study's baseline, else of the metric itself."""
     subjects = [(comparison, outcome) for comparison in comparisons for outcome in comparison.outcomes]
     for comparison, outcome in subjects:
-        baseline, label = (
-            f"{{{comparison.per}: {comparison.outcomes[0].label[comparison.per]}}}",
-            outcome.label[comparison.per],
-        )
+        per, label = comparison.per, outcome.label[comparison.per]
+        baseline = f"{{{per}: {comparison.outcomes[0].label[per]}}}"
         for verdict in verdicts.get(outcome.labels, ()):
             of_ratio = verdict.requirement.endswith(f" of {baseline}")
             of_it = of_ratio if unit == "ratio" else verdict.unit != "ratio"

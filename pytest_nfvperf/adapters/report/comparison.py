@@ -202,10 +202,7 @@ def heading_once(compared: ComparedRun) -> list[str]:
     if len(versions) > 1 or len(lines) < 2:
         return lines
     own = [(name, rest.split(", ")[1:]) for name, _, rest in (line.partition(": ") for line in lines)]
-    return [
-        f"all: {versions.pop()}",
-        *(f"{name}: {', '.join(set_) or 'its defaults'}" for name, set_ in own),
-    ]
+    return [f"all: {versions.pop()}", *(f"{name}: {', '.join(set_) or 'its defaults'}" for name, set_ in own)]
 
 
 def _table(rows: Sequence[ComparisonRow], width: int | None) -> list[RenderableType]:
@@ -258,15 +255,8 @@ def _rows_of_line(name: str, metric: MetricComparison, ratio: float) -> Iterator
     """One below the other: noise, the ratio, single blocks."""
     low, high = metric.low or ratio, metric.high or ratio
     if floor := metric.noise_floor:
-        yield {
-            "series": _FLOOR,
-            "x": 1,
-            "y": name,
-            "row": 0,
-            "low": 1 / (1 + floor),
-            "high": 1 + floor,
-            "hover": _FLOOR,
-        }
+        reach = {"low": 1 / (1 + floor), "high": 1 + floor}
+        yield {"series": _FLOOR, "x": 1, "y": name, "row": 0, **reach, "hover": _FLOOR}
     for at, noise in enumerate(metric.noise_ratios, 1):
         yield {"series": _NOISE, "x": noise, "y": name, "row": 0, "hover": f"second build, block {at}: {noise:.3f}"}
     hover = f"{name}: {ratio:.3f} ({low:.3f} .. {high:.3f})"

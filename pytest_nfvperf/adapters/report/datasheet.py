@@ -186,17 +186,8 @@ def _throughput(measured: Sequence[_Measured]) -> dict[str, Any]:
             lossless, lossy = (figures.goal_figures(outcome, name) for name in (strict, "pdr"))
             most = MISSING if outcome.line_rate_fps is None else figures.digits(outcome.line_rate_fps / 1e6)
             judged = [verdict for verdict in verdicts if outcome.goal(verdict.metric)]
-            rows.append(
-                (
-                    *_what(outcome),
-                    lossless.mpps,
-                    lossless.gbps,
-                    most,
-                    lossless.line,
-                    lossy.mpps,
-                    str(worst(judged)) if judged else "no limit",
-                )
-            )
+            verdict = str(worst(judged)) if judged else "no limit"
+            rows.append((*_what(outcome), lossless.mpps, lossless.gbps, most, lossless.line, lossy.mpps, verdict))
     head = ("what", "frame", "throughput, Mpps", "Gbps", "theoretical, Mpps", "of it", "PDR, Mpps", "verdict")
     verdicts_on = {outcome.labels: verdicts for outcome, verdicts in measured}
     sweeps = find_sweeps([outcome for outcome, _ in measured])
@@ -267,18 +258,9 @@ def _back_to_back(measured: Sequence[_Measured]) -> dict[str, Any]:
         mark = bound_mark(outcome.figure("back_to_back_frames"))
         frames, buffer = f"{mark}{burst.mean_burst_frames:,.0f}", burst.corrected_buffer_s
         spread = f"{min(burst.burst_frames):,} .. {max(burst.burst_frames):,}" if burst.burst_frames else MISSING
-        repeats = str(len(burst.burst_frames))
-        rows.append(
-            (
-                *_what(outcome),
-                format_fps(burst.load_fps),
-                frames,
-                spread,
-                repeats,
-                MISSING if buffer is None else format_seconds(buffer),
-            )
-        )
         what, frame = _what(outcome)
+        load, repeats = format_fps(burst.load_fps), str(len(burst.burst_frames))
+        rows.append((what, frame, load, frames, spread, repeats, format_seconds(buffer)))
         curves.setdefault(what, {})[frame] = burst.mean_burst_frames
     head = ("what", "frame", "load", "mean burst, frames", "bursts", "repeats", "buffer")
     lacking = "No test measured back-to-back frames in this run."
@@ -304,15 +286,9 @@ def _limits(tests: Iterable[TestEvidence], named: Callable[[Mapping[str, str]], 
         for verdict in test.verdicts.values():
             labels = named({**known, **dict(verdict.subject)})
             frame = labels.pop("frame_size", MISSING)
-            rows.append(
-                (
-                    title(labels) or test.node_id,
-                    frame,
-                    verdict.requirement,
-                    format_against(verdict.observed, verdict.limit, verdict.unit),
-                    format_margin(verdict.margin, verdict.times_limit),
-                    str(verdict.judgement),
-                )
-            )
+            observed = format_against(verdict.observed, verdict.limit, verdict.unit)
+            margin = format_margin(verdict.margin, verdict.times_limit)
+            what = title(labels) or test.node_id
+            rows.append((what, frame, verdict.requirement, observed, margin, str(verdict.judgement)))
     head = ("what", "frame", "requirement", "observed", "margin", "verdict")
     return _section("Limits", head, rows, "No SLA had a limit for this run.", text=3)

@@ -23,13 +23,7 @@ from pytest_nfvperf.model.display import (
 )
 from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.figure import Figure
-from pytest_nfvperf.model.measure.outcome import (
-    GoalOutcome,
-    LatencyPoint,
-    Outcome,
-    SearchStatus,
-    loss_bound_text,
-)
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, LatencyPoint, Outcome, SearchStatus, loss_bound_text
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Soak
 from pytest_nfvperf.model.metrics import METRICS, metric_of
 from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, show_load

@@ -30,12 +30,7 @@ from pytest_nfvperf.adapters.report.charts import (
     sweep_chart,
 )
 from pytest_nfvperf.adapters.report.comparison import comparison_page
-from pytest_nfvperf.adapters.report.figures import (
-    goal_figures,
-    proven_loss,
-    soak_events,
-    soak_facts,
-)
+from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss, soak_events, soak_facts
 from pytest_nfvperf.adapters.report.outages import outage_chart, outages_shown
 from pytest_nfvperf.adapters.report.page_parts import PageCharts, can_draw, environment
 from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
@@ -463,12 +458,7 @@ def page_of_test(
 
 
 def _outcome_page(
-    test: TestEvidence,
-    outcome: Outcome,
-    trials: dict[str, TrialData],
-    name: str,
-    charts: PageCharts,
-    listed: set[str],
+    test: TestEvidence, outcome: Outcome, trials: dict[str, TrialData], name: str, charts: PageCharts, listed: set[str]
 ) -> dict[str, Any]:
     """Variables of the template for one outcome.
 

@@ -7,7 +7,7 @@ y upwards (``Layout``); then the drawing, as SVG (``topology_chart``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import wrap
@@ -54,7 +54,7 @@ FLOW = "flow"
 """The kind of a line that shows how frames cross a bridge."""
 
 Point = tuple[float, float]
-_SOLID, _DASHED, _LONG_DASHES = "none", "7 4", "10 3"
+_SOLID, _DASHED, _LONG_DASHES = "", "7 4", "10 3"
 
 
 class Sort(StrEnum):
@@ -327,22 +327,23 @@ def topology_chart(deployed: TopologyData, title: str) -> Markup:
     width, height = max(_LEAST_WIDTH, layout.width), layout.height + _HEAD + _FOOT
     left, top = (width - layout.width) / 2, layout.height + _HEAD - 0.17
     x, y, dut_width, dut_height = layout.dut
-    parts = [_rectangle((x + dut_width / 2, y + dut_height / 2), (dut_width, dut_height), 8, MUTED, dashes="4 4")]
+    middle = x + dut_width / 2, y + dut_height / 2
+    parts = [_rectangle(middle, (dut_width, dut_height), rx=8, stroke=MUTED, stroke_dasharray="4 4")]
     parts += [
-        _text(line, (x + dut_width + 0.08, y + dut_height / 2 + 0.15 * (1 - at)), 10.7, MUTED, anchor="start")
+        _text(line, (x + dut_width + 0.08, middle[1] + 0.15 * (1 - at)), 10.7, MUTED, text_anchor="start")
         for at, line in enumerate(("DUT", deployed.datapath, "datapath"))
     ]
     for box in layout.boxes:  # what is in front comes last
         edge = _INK if box.sort is None else _SORTS[box.sort]
         position = ((box.x, box.y), (box.width, box.height))
-        parts.append(_rectangle(*position, 5, edge, fill=_PAPER))
+        parts.append(_rectangle(*position, rx=5, fill=_PAPER, stroke=edge))
         if box.sort is not None:
-            parts.append(_rectangle(*position, 5, "none", fill=edge, opacity=0.13))
+            parts.append(_rectangle(*position, rx=5, fill=edge, fill_opacity=0.13))
     parts += [_line(line) for line in sorted(layout.lines, key=lambda line: line.kind != FLOW)]
     parts += [_box_text(box) for box in layout.boxes]
-    parts.append(_text(deployed.topology.name, (0.05 - left, top), 14, weight="bold", anchor="start"))
+    parts.append(_text(deployed.topology.name, (0.05 - left, top), 14, font_weight="bold", text_anchor="start"))
     right = (width - left - 0.05, top)
-    parts.append(_text(describe_directions(deployed.topology), right, 11.3, anchor="end"))
+    parts.append(_text(describe_directions(deployed.topology), right, 11.3, text_anchor="end"))
     parts += _legend(layout, layout.width / 2)
     view = f"{-left * _INCH:.0f} {-(layout.height + _HEAD) * _INCH:.0f} {width * _INCH:.0f} {height * _INCH:.0f}"
     start = Markup(
@@ -353,22 +354,10 @@ def topology_chart(deployed: TopologyData, title: str) -> Markup:
     return start + Markup("").join(parts) + Markup("</svg>")
 
 
-_UNSAID = {
-    ("rx", 0),
-    ("fill", "none"),
-    ("fill-opacity", 1),
-    ("stroke", "none"),
-    ("stroke-opacity", 1),
-    ("stroke-dasharray", _SOLID),
-    ("text-anchor", "middle"),
-    ("font-weight", "normal"),
-}
-"""What an element has by SVG's default, or from the picture."""
-
-
-def _element(name: str, attributes: Mapping[str, object], text: str = "") -> Markup:
+def _element(name: str, text: str = "", /, **attributes: object) -> Markup:
+    """``attributes``: with "_" in place of "-". What is "" is left out: SVG's default, or that of the picture."""
     said = Markup("").join(
-        Markup(' {}="{}"').format(key, value) for key, value in attributes.items() if (key, value) not in _UNSAID
+        Markup(' {}="{}"').format(key.replace("_", "-"), value) for key, value in attributes.items() if value != ""
     )
     return Markup("<{0}{1}>{2}</{0}>").format(name, said, text)
 
@@ -378,66 +367,38 @@ def _at(x: float, y: float) -> str:
     return f"{x * _INCH:.1f} {-y * _INCH:.1f}"
 
 
-def _rectangle(
-    middle: Point,
-    size: Point,
-    radius: float,
-    edge: str,
-    *,
-    fill: str = "none",
-    dashes: str = _SOLID,
-    opacity: float = 1,
-) -> Markup:
+def _rectangle(middle: Point, size: Point, /, **look: object) -> Markup:
     x, y = _at(middle[0] - size[0] / 2, middle[1] + size[1] / 2).split()
     width, height = (f"{inches * _INCH:.1f}" for inches in size)
-    look: dict[str, object] = {
-        "rx": radius,
-        "fill": fill,
-        "fill-opacity": opacity,
-        "stroke": edge,
-        "stroke-dasharray": dashes,
-    }
-    return _element("rect", {"x": x, "y": y, "width": width, "height": height, **look})
+    return _element("rect", x=x, y=y, width=width, height=height, **look)
 
 
-def _text(
-    text: str,
-    position: Point,
-    size: float,
-    colour: str = _INK,
-    *,
-    weight: str = "normal",
-    anchor: str = "middle",
-    around: str = "",
-) -> Markup:
-    """``position``: its middle, or the end that ``anchor`` names. ``around``: colour around its letters."""
+def _text(text: str, position: Point, size: float, colour: str = _INK, /, **look: object) -> Markup:
+    """``position``: its middle, or the end that ``text_anchor`` names."""
     x, y = _at(*position).split()
-    look: dict[str, object] = {"font-weight": weight, "fill": colour, "text-anchor": anchor}
-    if around:
-        look |= {"stroke": around, "stroke-width": 3}
-    return _element("text", {"x": x, "y": y, "dy": ".35em", "font-size": size, **look}, visible(text))
+    return _element("text", visible(text), x=x, y=y, dy=".35em", font_size=size, fill=colour, **look)
 
 
 def _box_text(box: Box) -> Markup:
     top = box.y + (len(box.lines) - 1) * _LINE / 2
-    looks = [(11.7, "bold"), *[(10.1, "normal")] * (len(box.lines) - 1)]
-    positions = [(box.x, top - at * _LINE) for at in range(len(box.lines))]
-    return Markup("").join(
-        _text(line, position, size, weight=weight, around=_PAPER if box.sort is None else "")
-        for line, position, (size, weight) in zip(box.lines, positions, looks, strict=True)
-    )
+    around = {"stroke": _PAPER, "stroke_width": 3} if box.sort is None else {}
+    texts = [
+        _text(line, (box.x, top - at * _LINE), 10.1 if at else 11.7, font_weight="" if at else "bold", **around)
+        for at, line in enumerate(box.lines)
+    ]
+    return Markup("").join(texts)
 
 
 def _line(line: DrawnLine) -> Markup:
     colour, dashes, width, _ = _LINES.get(line.kind, _OTHER)
     first, *others = (_at(*point) for point in line.points)
     path = f"M{first}{'L' if len(others) == 1 else 'C'}{' '.join(others)}"
-    look = {"stroke": colour, "stroke-width": width, "stroke-dasharray": dashes}
-    made = _element("path", {"d": path, "stroke-opacity": 0.75 if line.kind == FLOW else 1, **look})
+    opacity = 0.75 if line.kind == FLOW else ""
+    made = _element("path", d=path, stroke_opacity=opacity, stroke=colour, stroke_width=width, stroke_dasharray=dashes)
     (ax, ay), (bx, by) = line.points[0], line.points[-1]
     if line.kind != FLOW:
-        made += _rectangle((ax, ay), (0.05, 0.05), 0, colour, fill=colour)
-        made += _rectangle((bx, by), (0.05, 0.05), 0, colour, fill=colour)
+        made += _rectangle((ax, ay), (0.05, 0.05), fill=colour, stroke=colour)
+        made += _rectangle((bx, by), (0.05, 0.05), fill=colour, stroke=colour)
     if line.label:
         made += _text(line.label, ((ax + bx) / 2, (ay + by) / 2 + 0.12), 9.9)
     return made
@@ -452,6 +413,6 @@ def _legend(layout: Layout, middle: float) -> list[Markup]:
     x, parts = middle - sum(widths) / 2, list[Markup]()
     for (kind, name), width in zip(entries, widths, strict=True):
         parts.append(_line(DrawnLine(kind, ((x, -0.15), (x + 0.35, -0.15)))))
-        parts.append(_text(name, (x + 0.43, -0.15), 11.3, anchor="start"))
+        parts.append(_text(name, (x + 0.43, -0.15), 11.3, text_anchor="start"))
         x += width
     return parts

@@ -111,13 +111,7 @@ def names(field: Literal["x", "y"], title: str, shown: Sequence[str]) -> View:
 
 
 def series(
-    x: View,
-    y: View,
-    rows: Sequence[Row],
-    looks: Mapping[str, Look],
-    *,
-    steps: bool = False,
-    offset: str = "",
+    x: View, y: View, rows: Sequence[Row], looks: Mapping[str, Look], *, steps: bool = False, offset: str = ""
 ) -> View:
     """Lines, intervals, points and labels of several series, with a legend of those that have rows.
 
