@@ -182,7 +182,7 @@ def test_published_figures_belong_beside_outcomes_of_their_labels() -> None:
 
 
 def test_a_suite_without_trials_counts_none() -> None:
-    assert SuitePage("pods").line == "took 0 ns"
+    assert SuitePage("pods").line == "took 0 s"
 
 
 def test_every_chart_is_also_a_png_and_an_svg(run: RunEvidence, tmp_path: Path) -> None:
