@@ -31,16 +31,7 @@ from pytest_nfvperf.model.topology.links import (
     shortest,
 )
 from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path, endpoint, nic, path
-from pytest_nfvperf.model.topology.ports import (
-    AS_IT_IS,
-    HostNic,
-    Namespace,
-    Nic,
-    Offloads,
-    Port,
-    PortRole,
-    VnfMode,
-)
+from pytest_nfvperf.model.topology.ports import AS_IT_IS, HostNic, Namespace, Nic, Offloads, Port, PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 

@@ -413,11 +413,7 @@ def _is_group(kind: str, address: bytes) -> bool:
 
 
 def captured_frames(
-    file: str | Path,
-    *,
-    rewrite_macs: bool = True,
-    rewrite_addresses: bool = False,
-    checksums: str = "right",
+    file: str | Path, *, rewrite_macs: bool = True, rewrite_addresses: bool = False, checksums: str = "right"
 ) -> CapturedFrames:
     """The frames of a capture that can be signed.
 
