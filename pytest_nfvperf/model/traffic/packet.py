@@ -155,17 +155,8 @@ def _recorded(stack: PacketStack, size: int) -> RecordedFrames:
 
 
 def _described(source: PacketStack | CapturedFrames, frame: bytes) -> RecordedFrames:
-    return RecordedFrames(
-        label=source.label,
-        text=source.text,
-        layers=source.layers,
-        header_bytes=source.header_bytes,
-        least_frame_size=source.least_frame_size,
-        combinations=source.combinations,
-        frame=frame.hex(),
-        frame_sizes=source.frame_sizes,
-        command=source.command if isinstance(source, PacketStack) else "",
-    )
+    known: dict[str, Any] = {name: getattr(source, name, "") for name in RecordedFrames.__dataclass_fields__}
+    return RecordedFrames(**known | {"frame": frame.hex()})
 
 
 # Taking over the user's packet.
