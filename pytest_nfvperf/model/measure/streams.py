@@ -186,9 +186,6 @@ class StreamSpec:
             raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
         if self.buffer_bytes is not None:
             refuse("StreamSpec", "buffer_bytes", self.buffer_bytes, whole(*_BUFFER_BYTES[self.protocol]))
-        self._check_protocol()
-
-    def _check_protocol(self) -> None:
         if self.protocol == "tcp" and self.bitrate_bps is not None:
             raise ArgumentError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
         for name, value in (("mss_bytes", self.mss_bytes), ("congestion", self.congestion)):
@@ -202,9 +199,7 @@ class StreamSpec:
 
     @property
     def directions(self) -> tuple[StreamDirection, ...]:
-        if self.direction == "both":
-            return ("forward", "reverse")
-        return ("reverse",) if self.direction == "reverse" else ("forward",)
+        return ("forward", "reverse") if self.direction == "both" else (self.direction,)
 
 
 @dataclass(frozen=True, slots=True)

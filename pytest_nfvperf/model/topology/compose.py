@@ -52,9 +52,6 @@ def generator_mac(port: int) -> str:
     return "02:4e:46:" + number.to_bytes(3, "big").hex(":")
 
 
-GENERATOR_MACS = (generator_mac(0), generator_mac(1))
-
-
 def vnf_mac(vnf: int, side: int) -> str:
     """MAC of side 0 or 1 of the VNF with this number, counted from 1."""
     return f"02:4e:46:00:{vnf:02x}:{side:02x}"

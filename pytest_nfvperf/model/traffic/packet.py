@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import how_many
@@ -82,6 +82,7 @@ class PacketStack:
     command: str
     settings: PacketSettings
     _layers: tuple[Layer, ...] = field(default=(), repr=False, compare=False)
+    frame_sizes: ClassVar[tuple[tuple[int, int], ...]] = ()
 
     @staticmethod
     def of(packet: Any, settings: PacketSettings) -> PacketStack:
@@ -118,10 +119,6 @@ class PacketStack:
     @property
     def least_frame_size(self) -> int:
         return max(LEAST_FRAME_SIZE, self.header_bytes + TEST_PAYLOAD_BYTES + FCS_BYTES)
-
-    @property
-    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
-        return ()
 
     @property
     def combinations(self) -> int:
@@ -269,44 +266,33 @@ class CapturedFrames:
     Attributes:
         file: name of the capture, without its directory.
         digest: of the frames as they are sent.
-        sizes: ``(size with FCS, frames of it)``, the smallest first.
+        frame_sizes: ``(size with FCS, frames of it)``, the smallest first.
         left_out: frames that cannot be signed, by class, the most frequent first.
         headers: stacks of headers with their frames, the most frequent first.
-        deepest: most bytes in front of a signature.
+        header_bytes: most bytes in front of a signature.
+        combinations: one, because no field varies.
         rewritten: which addresses are not the capture's: "macs", "ips".
         frames: padded, with zeros for the signature.
     """
 
     file: str
     digest: str
-    sizes: tuple[tuple[int, int], ...]
+    frame_sizes: tuple[tuple[int, int], ...]
     left_out: tuple[tuple[str, int], ...] = ()
     headers: tuple[tuple[str, int], ...] = ()
-    deepest: int = 0
+    header_bytes: int = 0
     rewritten: tuple[str, ...] = ()
     frames: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
-
-    @property
-    def combinations(self) -> int:
-        """1: no field varies."""
-        return 1
-
-    @property
-    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
-        return self.sizes
+    combinations: ClassVar[int] = 1
 
     @property
     def least_frame_size(self) -> int:
-        return self.sizes[0][0]
-
-    @property
-    def header_bytes(self) -> int:
-        return self.deepest
+        return self.frame_sizes[0][0]
 
     @property
     def count(self) -> int:
         """Frames that are sent, until they begin again."""
-        return sum(frames for _, frames in self.sizes)
+        return sum(frames for _, frames in self.frame_sizes)
 
     @property
     def layers(self) -> tuple[str, ...]:
