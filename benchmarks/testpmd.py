@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdVnf
-from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
+from pytest_nfvperf.model.topology.compose import generator_mac
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.ports.generator import GeneratorPort, VnfSpec
 
@@ -18,7 +18,7 @@ _BURSTS = 32
 @contextmanager
 def looping(journal: Journal, devices: Sequence[str], cpu: int) -> Iterator[TestpmdVnf]:
     """Testpmd in mac mode on these devargs, frames already going round."""
-    macs = zip(devices, GENERATOR_MACS, GENERATOR_MACS[::-1], strict=True)
+    macs = zip(devices, map(generator_mac, (0, 1)), map(generator_mac, (1, 0)), strict=True)
     ports = tuple(GeneratorPort(f"p{at}", device, mac, eth_peer=peer) for at, (device, mac, peer) in enumerate(macs))
     testpmd = TestpmdVnf(
         journal,

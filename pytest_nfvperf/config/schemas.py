@@ -13,10 +13,6 @@ from pytest_nfvperf.config.validate import json_schema
 from pytest_nfvperf.model.metrics import GOALS, METRICS, Metric
 
 
-def schema_of_testbed() -> dict[str, Any]:
-    return json_schema(TestbedFile, "pytest_nfvperf testbed file")
-
-
 def schema_of_sla() -> dict[str, Any]:
     """Schema of an SLA file: pydantic's, with the words of the language put in."""
     schema = json_schema(SlaFile, "pytest_nfvperf SLA file")
@@ -36,10 +32,6 @@ def schema_of_sla() -> dict[str, Any]:
         "additionalProperties": False,
     }
     return schema
-
-
-def schema_of_traffic() -> dict[str, Any]:
-    return json_schema(TrafficFile, "pytest_nfvperf traffic file")
 
 
 def _selector(selector: Selector) -> dict[str, Any]:
@@ -86,8 +78,8 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
 def published() -> dict[str, str]:
     """File name and text of every schema."""
     schemas = {
-        "testbed.schema.json": schema_of_testbed(),
+        "testbed.schema.json": json_schema(TestbedFile, "pytest_nfvperf testbed file"),
         "sla.schema.json": schema_of_sla(),
-        "traffic.schema.json": schema_of_traffic(),
+        "traffic.schema.json": json_schema(TrafficFile, "pytest_nfvperf traffic file"),
     }
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}

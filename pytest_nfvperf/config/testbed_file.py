@@ -282,7 +282,6 @@ def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa:
         _ports_of_nodes(testbed),
         _repeated_ports(testbed),
         _devices_of_ports(testbed),
-        _drivers(testbed),
         _bonds(testbed),
         _devices_of_generator(testbed, numa),
         _nics(testbed, numa),
@@ -340,12 +339,6 @@ def _devices_of_ports(testbed: TestbedFile) -> Iterator[Problem]:
             yield path, f"{what} is of kind 'vhost-user' but names a device {(port.pci or port.interface)!r}"
         if kind == "pci" and datapath not in ON_DPDK:
             yield path, f"{what} is a PCI device, but dut.ovs.datapath is {datapath!r}: write 'datapath: dpdk'"
-
-
-def _drivers(testbed: TestbedFile) -> Iterator[Problem]:
-    datapath = testbed.dut.ovs.datapath
-    for index, port in enumerate(testbed.dut.ports):
-        path, what = ("dut", "ports", index), f"port {port.name!r}"
         if port.representor is not None and not port.pci:
             yield path, f"{what} is a representor of no NIC: write 'pci: ...', the address of the physical function"
         if port.driver is not None and port.kind != "interface":

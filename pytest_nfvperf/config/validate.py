@@ -100,11 +100,8 @@ class _FileSchema(GenerateJsonSchema):
         """Without a default that no file could say: a whole section, a number where a text with a unit is written."""
         made = super().default_schema(schema)
         default = made.get("default")
-        if (
-            isinstance(default, dict)
-            or default == ""
-            or (made.get("type") == "string" and not isinstance(default, str))
-        ):
+        unlike_text = made.get("type") == "string" and not isinstance(default, str)
+        if isinstance(default, dict) or default == "" or unlike_text:
             made.pop("default", None)
         return made
 

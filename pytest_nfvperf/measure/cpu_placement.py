@@ -66,11 +66,7 @@ class PlacementWatch:
     """
 
     def __init__(
-        self,
-        cpus: Sequence[int],
-        store: StoredValue,
-        clock: Clock,
-        report_wait: Callable[[str], None] = lambda _: None,
+        self, cpus: Sequence[int], store: StoredValue, clock: Clock, report_wait: Callable[[str], None] = lambda _: None
     ) -> None:
         self._cpus = tuple(cpus)
         self._store = store

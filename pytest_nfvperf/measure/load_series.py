@@ -295,22 +295,11 @@ def latency_point(name: str, trial: Trial) -> tuple[LatencyPoint, str]:
 
 
 def _percentiles(name: str, load: int, trial_id: str, histogram: Histogram | None) -> LatencyPoint:
-    """None of them without a histogram, or without samples."""
-    if histogram is not None and not histogram.total:
-        histogram = None
-    p50, p90, p99, p999 = (None if histogram is None else histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
-    return LatencyPoint(
-        at=name,
-        load_fps=load,
-        trial_id=trial_id,
-        min_ns=None if histogram is None else histogram.min_ns,
-        p50_ns=p50,
-        p90_ns=p90,
-        p99_ns=p99,
-        p999_ns=p999,
-        max_ns=None if histogram is None else histogram.max_ns,
-        samples=0 if histogram is None else histogram.total,
-    )
+    if histogram is None or not histogram.total:
+        return LatencyPoint(name, load, trial_id, None, None, None, None, None, None, samples=0)
+    p50, p90, p99, p999 = map(histogram.percentile_ns, (50, 90, 99, 99.9))
+    least, most = histogram.min_ns, histogram.max_ns
+    return LatencyPoint(name, load, trial_id, least, p50, p90, p99, p999, most, histogram.total)
 
 
 def back_to_back(

@@ -25,13 +25,7 @@ from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult, load_too_high
 from pytest_nfvperf.model.disturbance.windows import WindowRate, plateau
 from pytest_nfvperf.model.errors import DutFailure, UnavailableError
-from pytest_nfvperf.model.measure.cpu_profile import (
-    INSTRUCTIONS,
-    INSTRUCTIONS_PER_PACKET,
-    VIRTUAL,
-    WALL,
-    why_not_in,
-)
+from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS, INSTRUCTIONS_PER_PACKET, VIRTUAL, WALL, why_not_in
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile

@@ -105,11 +105,8 @@ class LoadMeasurer:
         trial = self._valid(spec, repeats)
         for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
             enough = to_confirm or trial.result.sustained_load
-            if (
-                self.retry_budget_s <= 0
-                or self.out_of_time()
-                or (enough and trial.result.judgement.inconclusive is None)
-            ):
+            conclusive = enough and trial.result.judgement.inconclusive is None
+            if conclusive or self.retry_budget_s <= 0 or self.out_of_time():
                 break
             self.retry_budget_s -= trial.wall_s
             trial = self._valid(spec, repeats)

@@ -55,12 +55,7 @@ from pytest_nfvperf.model.measure.bounds import (
     with_offload,
 )
 from pytest_nfvperf.model.measure.cpu_account import node_labels
-from pytest_nfvperf.model.measure.outcome import (
-    Goal,
-    LatencyPoint,
-    Outcome,
-    SearchStatus,
-)
+from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import (
     Profile,
     after_search_s,

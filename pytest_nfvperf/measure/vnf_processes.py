@@ -97,13 +97,7 @@ def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
 def counts_between(before: Iterable[VnfCounts], after: Iterable[VnfCounts]) -> tuple[VnfCounts, ...]:
     early = {counts.port: counts for counts in before}
     pairs = ((early[late.port], late) for late in after if late.port in early)
+    names = ("received", "sent", "ring_full", "dropped")
     return tuple(
-        replace(
-            late,
-            received=late.received - first.received,
-            sent=late.sent - first.sent,
-            ring_full=late.ring_full - first.ring_full,
-            dropped=late.dropped - first.dropped,
-        )
-        for first, late in pairs
+        replace(late, **{name: getattr(late, name) - getattr(first, name) for name in names}) for first, late in pairs
     )

@@ -118,10 +118,6 @@ def _ring_size(value: int) -> int:
     return value
 
 
-def _devices(value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(normal_pci(device) or device for device in value)
-
-
 def _trex_delay(value: float) -> float:
     if not 0 < value <= 60:
         raise ValueError(f"{value:g} s is outside 0..60 s: write e.g. '500 ms'")
@@ -257,4 +253,4 @@ TcpPorts = Annotated[
     ),
     PlainSerializer(lambda value: _ranges_text(value)),  # noqa: PLW0108 - its type would be the schema's
 ]
-Devices = Annotated[tuple[Text, ...], AfterValidator(_devices)]
+Devices = tuple[Annotated[Text, AfterValidator(lambda device: normal_pci(device) or device)], ...]

@@ -308,11 +308,8 @@ def _exact_kendall_p(score: int, n: int) -> float:
     """From the number of permutations with each number of inversions (Mahonian numbers)."""
     counts = [1]
     for size in range(2, n + 1):
-        grown = [0] * (len(counts) + size - 1)
-        for inversions, count in enumerate(counts):
-            for more in range(size):
-                grown[inversions + more] += count
-        counts = grown
+        ends = range(1, len(counts) + size)
+        counts = [sum(counts[max(0, end - size) : end]) for end in ends]
     pairs = n * (n - 1) // 2
     extreme = sum(count for inversions, count in enumerate(counts) if abs(pairs - 2 * inversions) >= abs(score))
     return extreme / math.factorial(n)

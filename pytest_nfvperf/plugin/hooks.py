@@ -320,8 +320,7 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
 
         session = config.stash.get(SESSION_KEY, None)
         leftovers = session.backend.leftovers() if session is not None else []
-        ending = run_end.ending(config)
-        leftovers += ending.problems
+        leftovers += run_end.ending(config).problems
         options, state = config.stash[OPTIONS_KEY], config.stash[STATE_KEY]
         if state.evidence is not None and state.conclusion is not None:
             concluded = state.evidence, state.conclusion

@@ -265,10 +265,8 @@ def _given_testbeds(config: pytest.Config) -> tuple[Path, Sequence[str]]:
 
 
 def _testbed(base: Path, given: str) -> GivenTestbed:
-    if is_there(base, given):
-        return GivenTestbed(path_from(base, given))
     label, equals, named = given.partition("=")
-    if equals and label and "/" not in label:
+    if equals and label and "/" not in label and not is_there(base, given):
         return GivenTestbed(path_from(base, named), label)
     return GivenTestbed(path_from(base, given))
 

@@ -291,14 +291,13 @@ def explain_missing_fixture(report: pytest.TestReport, config: pytest.Config) ->
     lines = getattr(shown, "errorstring", "").split("\n")
     if not name or not lines[0].endswith(" not found"):
         return
-    if name not in _our_fixtures():
+    if name in _our_fixtures():
+        file = config.rootpath / "conftest.py"
+        what = f"add this line to {file}" if file.is_file() else f"write {file} with this line"
+        lines.insert(1, f"'{name}' comes with pytest_nfvperf: {what}:\n{CONFTEST_LINE}")
+    else:
         available = next((line.partition(": ")[2] for line in lines if "available fixtures: " in line), "")
         lines[0] += did_you_mean(name, available.split(", "))
-        setattr(shown, "errorstring", "\n".join(lines))  # noqa: B010 - a class of pytest's own
-        return
-    file = config.rootpath / "conftest.py"
-    what = f"add this line to {file}" if file.is_file() else f"write {file} with this line"
-    lines.insert(1, f"'{name}' comes with pytest_nfvperf: {what}:\n{CONFTEST_LINE}")
     setattr(shown, "errorstring", "\n".join(lines))  # noqa: B010 - a class of pytest's own
 
 

@@ -159,7 +159,7 @@ def _mark_adopted(
         rules = session.rules_in_force(item.path)
         facts = rig_facts(runs[earlier.file], earlier.topologies.values())
         gate = partial(session.last_run.gate, on=(earlier.node_id, facts))
-        sla = SlaCheck(rules, measured, unrecorded, lambda _: None, baseline=lambda: session.baseline, gate=gate)
+        sla = SlaCheck(rules, measured, unrecorded, lambda _: None, _baseline=lambda: session.baseline, _gate=gate)
         judged = _judged(earlier, sla, sla_name(session, item.path), session.options.root)
         if judged is None:
             continue

@@ -62,15 +62,11 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
             "a worker on another machine, or with chdir=, would keep its results there: start a run on each machine, "
             "and bring the results together (nfvperf site)"
         )
-    worker = workerinput.get("workerid", "")
-    worker = "-".join(filter(None, (resumed_name(config), worker)))
+    worker = "-".join(filter(None, (resumed_name(config), workerinput.get("workerid", ""))))
     run_dir = run_directory(config, options)
     try:
-        traffic = (
-            None
-            if options.traffic is None
-            else load_traffic(options.traffic, shown_location(str(options.traffic), options.root))
-        )
+        file = options.traffic
+        traffic = None if file is None else load_traffic(file, shown_location(str(file), options.root))
         given, is_held = _lease(config, options, run_dir)
         testbed = _testbed(config, options, given)
         backend = _backend(config, testbed, options)

@@ -464,10 +464,7 @@ class ComparedStudy(Study):
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
         return tuple(
             self.on_each_side(
-                subject.topology,
-                subject.dut,
-                _with_larger_frames(figure_of(subject, figure)),
-                {per: subject.value},
+                subject.topology, subject.dut, _with_larger_frames(figure_of(subject, figure)), {per: subject.value}
             )
             for subject in subjects
         )

@@ -358,10 +358,7 @@ class NfvSession:
         return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, loads)
 
     def _take_signals(self) -> Interrupts:
-        def ask(signal_name: str) -> None:
-            self.stopping.ask_soak(signal_name)
-
-        return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", ask)
+        return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", self.stopping.ask_soak)
 
     def _interrupt(self, signal_name: str) -> None:
         self.interrupted = signal_name

@@ -24,12 +24,7 @@ _UNITS = ("pps", "bps")
 
 
 def write_report(
-    run: RunEvidence,
-    folder: Path,
-    root: Path | None = None,
-    *,
-    pictures: bool = False,
-    site: str = "",
+    run: RunEvidence, folder: Path, root: Path | None = None, *, pictures: bool = False, site: str = ""
 ) -> Path:
     """Write ``report.html`` into a folder; returns its path.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -112,37 +112,27 @@ def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset((name, value) for name, value in labels.items() if name != "test")
 
 
+@dataclass(eq=False, repr=False)
 class SlaCheck:
     """The fixture ``sla``: judges the outcomes of one test.
 
-    Args:
-        measured: observations of earlier tests of this run.
-        ledger_text: where frames were lost in the worst trial, as text.
-        inconclusive: "fail" or "warn".
-        baseline: returns the earlier run that limits may be a share of; None without one.
-        profile_text: where the CPUs' time went, as text; None where it was not profiled.
-        gate: what --nfv-fail-below requires of outcomes, and by which run; None where it judges nothing.
+    Attributes:
+        _measured: observations of earlier tests of this run.
+        _ledger_text: where frames were lost in the worst trial, as text.
+        _inconclusive: "fail" or "warn".
+        _baseline: returns the earlier run that limits may be a share of; None without one.
+        _profile_text: where the CPUs' time went, as text; None where it was not profiled.
+        _gate: what --nfv-fail-below requires of outcomes, and by which run; None where it judges nothing.
     """
 
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        measured: MeasuredSubjects,
-        recorder: Recorder,
-        ledger_text: OutcomesText,
-        inconclusive: str = "fail",
-        baseline: Callable[[], Baseline | None] = lambda: None,
-        profile_text: OutcomesText = lambda _: None,
-        gate: Gate = lambda _: None,
-    ) -> None:
-        self._rules = tuple(rules)
-        self._measured = measured
-        self._recorder = recorder
-        self._ledger_text = ledger_text
-        self._inconclusive = inconclusive
-        self._baseline = baseline
-        self._profile_text = profile_text
-        self._gate = gate
+    _rules: Sequence[Rule]
+    _measured: MeasuredSubjects
+    _recorder: Recorder
+    _ledger_text: OutcomesText
+    _inconclusive: str = "fail"
+    _baseline: Callable[[], Baseline | None] = lambda: None
+    _profile_text: OutcomesText = lambda _: None
+    _gate: Gate = lambda _: None
 
     def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """Judge outcomes of one subject together. It judges no outcome twice.

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.host.pci import PciDevice, read_device
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.features.virtual_lab import ADDRESSES
 from pytest_nfvperf.model.testbed.testbed import NicSpec, Testbed
-from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
+from pytest_nfvperf.model.topology.compose import generator_mac
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.kernel.binding_scenarios import CHILD, killed
 from tests.kernel.pci_scenarios import lab_testbed, live_on, rig_of, run_trial
@@ -66,7 +66,7 @@ def vf_testbed(side: str, *, made: bool = False) -> Testbed:
     if side == "dut":
         ports = [dataclasses.replace(port, pci=vf) for port, vf in zip(ports, vfs, strict=True)]
         nics[:2] = [NicSpec(address, vfs=1) for address in ADDRESSES[:2]]
-        macs = reversed(GENERATOR_MACS)
+        macs = map(generator_mac, (1, 0))
         nics += [NicSpec(vf, bind="vfio-pci", mac=mac, trust=True) for vf, mac in zip(vfs, macs, strict=True)]
     if side == "generator":
         generator = dataclasses.replace(generator, devices=tuple(vfs))

@@ -43,7 +43,7 @@ def test_two_bridges_in_one_line():
         Crossing("brB", "p1", "brB-brA"),
     }
     assert made.directions == (Direction("p0", "p1"), Direction("p1", "p0"))
-    assert tuple(port.mac for port in made.ports) == catalogue.GENERATOR_MACS
+    assert tuple(port.mac for port in made.ports) == (catalogue.generator_mac(0), catalogue.generator_mac(1))
 
 
 @pytest.mark.parametrize("vnfs", range(4))

@@ -9,13 +9,14 @@ import jsonschema
 import pytest
 
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.config.schemas import published, schema_of_sla, schema_of_testbed, schema_of_traffic
+from pytest_nfvperf.config.schemas import published, schema_of_sla
 from pytest_nfvperf.config.sla_file import SELECTORS
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 from tests.config_support import parse_sla, parse_testbed, parse_traffic
 
 SCHEMA_FOLDER = Path(__file__).parents[2] / "reports" / "schema"
+SCHEMAS = {name.partition(".")[0]: json.loads(text) for name, text in published().items()}
 
 
 @pytest.mark.parametrize("name", published())
@@ -25,9 +26,7 @@ def test_the_committed_schema_is_current(name):
     )
 
 
-@pytest.mark.parametrize(
-    "schema", [schema_of_testbed(), schema_of_sla(), schema_of_traffic()], ids=["testbed", "sla", "traffic"]
-)
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
 def test_it_is_a_schema(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -81,7 +80,7 @@ def accepted_by(parse, text):
 @pytest.mark.parametrize(("text", "good"), TESTBEDS)
 def test_an_editor_agrees_about_testbeds(text, good):
     assert accepted_by(parse_testbed, text) is good
-    assert accepted_by_schema(schema_of_testbed(), text) is good
+    assert accepted_by_schema(SCHEMAS["testbed"], text) is good
 
 
 @pytest.mark.parametrize(("rule", "good"), SLAS)
@@ -129,5 +128,5 @@ TRAFFICS = [
 @pytest.mark.parametrize(("text", "good"), TRAFFICS)
 def test_an_editor_agrees_about_traffic(text, good):
     text = f"schema: 1\n{text}"
-    assert accepted_by_schema(schema_of_traffic(), text) is good
+    assert accepted_by_schema(SCHEMAS["traffic"], text) is good
     assert accepted_by(parse_traffic, text) is good

@@ -277,7 +277,6 @@ def test_a_pmds_time_is_parted_by_its_cycles() -> None:
     assert parted.of(CpuRole.PMD_BUSY) == SECOND // 2
     assert parted.of(CpuRole.PMD_IDLE) == SECOND * 3 // 2
     assert (parted.sum_ns, parted.switches) == (whole.sum_ns, whole.switches)
-    assert with_pmd_split(whole, None) is whole
 
 
 def test_cores_of_pmds_are_over_all_time_and_others_over_the_streams() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from user_project import make_traffic_files
 
-from pytest_nfvperf.config.schemas import schema_of_testbed, schema_of_traffic
+from pytest_nfvperf.config.schemas import published
 from pytest_nfvperf.config.sla_file import SELECTORS, load_sla
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError
@@ -78,7 +79,7 @@ def test_every_word_of_the_language_is_documented(word):
     assert f"`{word}`" in SLA_PAGE or f"`{word.replace('latency', '')}`" in SLA_PAGE
 
 
-@pytest.mark.parametrize("key", [*keys_of(schema_of_testbed())])
+@pytest.mark.parametrize("key", [*keys_of(json.loads(published()["testbed.schema.json"]))])
 def test_every_key_of_a_testbed_is_documented(key):
     inside = rf"`{{[a-z, ]*\b{key}\b[a-z, ]*}}`|`{key}: "  # of a small section: all its keys, or an example
     assert re.search(rf"`([a-z_]+\.)*{key}(\[\]|\.[a-z]+(\[\])?)?`|{inside}", TESTBED_PAGES), (
@@ -105,6 +106,6 @@ def test_all_slips_are_tried():
     assert len(list(answered_slips())) == SLA_PAGE.split("## Slips")[1].split("## In")[0].count("\n| `")
 
 
-@pytest.mark.parametrize("key", [*keys_of(schema_of_traffic())])
+@pytest.mark.parametrize("key", [*keys_of(json.loads(published()["traffic.schema.json"]))])
 def test_every_key_of_a_traffic_file_is_documented(key):
     assert f"`{key}`" in TRAFFIC_PAGE

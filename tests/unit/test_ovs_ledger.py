@@ -27,7 +27,7 @@ from pytest_nfvperf.model.measure.ledger import (
     ledger_of,
     ledger_text,
 )
-from pytest_nfvperf.model.topology.compose import GENERATOR_MACS, compose, vnf_mac
+from pytest_nfvperf.model.topology.compose import compose, generator_mac, vnf_mac
 from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
@@ -325,7 +325,7 @@ def test_on_a_bridge_that_learns_a_route_follows_the_addresses_that_vnfs_write()
         endpoint("p0", "brA", eth_peer=vnf_mac(1, 0)),
         endpoint("p1", "brB"),
         patch("brA", "brB"),
-        vnf("fw", "brA", "brB", mode="mac", eth_peers=(GENERATOR_MACS[0], GENERATOR_MACS[1])),
+        vnf("fw", "brA", "brB", mode="mac", eth_peers=(generator_mac(0), generator_mac(1))),
     )
     assert route(two_armed, ONE_WAY) == (RouteHop("p0", ("brA",), "fwa"), RouteHop("fwb", ("brB",), "p1"))
 

@@ -111,7 +111,7 @@ def test_a_failure_shows_where_the_time_went(context: Context, tmp_path: Path) -
         MeasuredSubjects(),
         context.recorder,
         lambda _: None,
-        profile_text=lambda outcomes: profile_text(outcomes, context.profiles),
+        _profile_text=lambda outcomes: profile_text(outcomes, context.profiles),
     )
     with pytest.raises(SlaFailure) as caught:
         sla.check(outcome("veth", "stream-0001"))

@@ -232,12 +232,8 @@ def subject_badge(test: TestConclusion, verdicts: Sequence[Verdict], subjects: i
 
     ``subjects``: how many the test has.
     """
-    if subjects == 1 or test.result in {
-        TestResult.INTERNAL,
-        TestResult.BROKEN,
-        TestResult.USAGE,
-        TestResult.UNFINISHED,
-    }:
+    broke = {TestResult.INTERNAL, TestResult.BROKEN, TestResult.USAGE, TestResult.UNFINISHED}
+    if subjects == 1 or test.result in broke:
         return test.badge
     if verdicts:
         return worst(verdicts).value
@@ -424,11 +420,8 @@ def _comparison(facts: RunFacts, result: RunResult, tests: Sequence[TestConclusi
     headline = f"Compared: {counts or 'nothing'}"
     if result is not RunResult.PASSED:
         headline = f"{result.head}. {headline}"
-    others = ", ".join(
-        counted(
-            test for test in tests if test.result in {TestResult.SKIPPED, TestResult.NOT_RUN, TestResult.UNFINISHED}
-        )
-    )
+    without_result = {TestResult.SKIPPED, TestResult.NOT_RUN, TestResult.UNFINISHED}
+    others = ", ".join(counted(test for test in tests if test.result in without_result))
     headline += f"; of {how_many(len(tests), 'selected test')} {others}" if others else ""
     why = _run_reason(facts, result, [replace(test, full_reason="") for test in tests])  # each verdict names its side
     return RunConclusion(result, result.exit_status, headline, why, result.advice_on_sides, tuple(tests), facts.rig)

@@ -503,7 +503,8 @@ def trial_data(
     def shortened(count: DirectionCounts) -> DirectionCounts:
         if is_step:
             return replace(count, latency=None, latency_raw=None, arrivals=None)
-        return replace(count, latency=_summary(count.latency), latency_raw=_summary(count.latency_raw))
+        latency, raw = (each and compact_histogram(each) for each in (count.latency, count.latency_raw))
+        return replace(count, latency=latency, latency_raw=raw)
 
     if is_step:
         ledger = None if ledger is None else replace(ledger, deltas=(), paths=(), beside=(), branches=())
@@ -530,10 +531,6 @@ def trial_data(
         running=judgement.running,
         disturbances=() if result.windows is None else disturbances(result.windows, result.due_s, result.lost, most),
     )
-
-
-def _summary(histogram: Histogram | None) -> Histogram | None:
-    return None if histogram is None else compact_histogram(histogram)
 
 
 def _rounded(cost: Cost) -> Cost:

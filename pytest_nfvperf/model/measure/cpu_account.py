@@ -152,13 +152,8 @@ class CpuAccount:
         return _sum_known(self.parts)
 
 
-def with_pmd_split(account: CpuAccount, busy: float | None) -> CpuAccount:
-    """Split the PMD threads' time into that on packets (``busy``, a share 0..1) and that on empty polls.
-
-    ``busy`` None: it is unknown, and nothing is split.
-    """
-    if busy is None:
-        return account
+def with_pmd_split(account: CpuAccount, busy: float) -> CpuAccount:
+    """Split the PMD threads' time into that on packets (``busy``, a share 0..1) and that on empty polls."""
     parts: list[CpuPart] = []
     for part in account.parts:
         if part.role is CpuRole.PMD:

@@ -158,9 +158,7 @@ class OffloadShare:
     def with_frames(self, trials: Iterable[OffloadedFrames]) -> OffloadShare:
         """Add the two trials that say most against the NIC."""
         every = replace(self, frames=tuple(trials))
-        chosen = dict.fromkeys(
-            trial for trial in (every.most_in_software(), every.worst_counters()) if trial is not None
-        )
+        chosen = dict.fromkeys(filter(None, (every.most_in_software(), every.worst_counters())))
         return replace(self, frames=tuple(chosen))
 
     def text(self) -> str:
@@ -291,16 +289,9 @@ def rules_about_offload(rules: Sequence[Rule], labels: Mapping[str, str], measur
 
     It leaves the flows to a user's rule that lists those expected in hardware.
     """
-    lists = any(
-        limit.flows
-        for rule in rules
-        if rule.matches(labels)
-        for metric, limit in rule.require
-        if metric == OFFLOADED_FLOWS
-    )
-    asked = {OFFLOADED_FLOWS} - ({OFFLOADED_FLOWS} if lists else set()) | (
-        {OFFLOADED_FRAMES, FLOW_COUNTER_ERROR} & set(measured)
-    )
+    required_here = [one for rule in rules if rule.matches(labels) for one in rule.require]
+    lists = any(limit.flows for metric, limit in required_here if metric == OFFLOADED_FLOWS)
+    asked = {OFFLOADED_FRAMES, FLOW_COUNTER_ERROR} & set(measured) | (set() if lists else {OFFLOADED_FLOWS})
     required = tuple(requirement for requirement in OFFLOAD_RULE.require if requirement[0] in asked)
     fitting = [replace(OFFLOAD_RULE, require=required)] if required else []
     return [applicable for rule in rules for applicable in (fitting if rule is OFFLOAD_RULE else [rule])]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pytest_nfvperf.model.arguments import Name, checked, number, refuse, whole
 from pytest_nfvperf.model.disturbance.trial import InvalidReason
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.trial import total_known
 
 CONNECTS = (10, 25_000)
 """Enough for a percentile; fewer than a client's ports (28,232 by the kernel's default), so none is used twice."""
@@ -35,9 +36,6 @@ _MSS_BYTES = (88, 9216)
 """Linux refuses less (TCP_MIN_MSS), iperf3 more (MAX_MSS)."""
 _BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
 """iperf3(1), ``-l``: 16 bytes of a datagram are its own header, 65507 is the largest UDP payload of IPv4."""
-
-
-Number = TypeVar("Number", int, float)
 
 
 @checked()
@@ -188,9 +186,6 @@ class StreamSpec:
             raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
         if self.buffer_bytes is not None:
             refuse("StreamSpec", "buffer_bytes", self.buffer_bytes, whole(*_BUFFER_BYTES[self.protocol]))
-        self._check_protocol()
-
-    def _check_protocol(self) -> None:
         if self.protocol == "tcp" and self.bitrate_bps is not None:
             raise ArgumentError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
         for name, value in (("mss_bytes", self.mss_bytes), ("congestion", self.congestion)):
@@ -204,9 +199,7 @@ class StreamSpec:
 
     @property
     def directions(self) -> tuple[StreamDirection, ...]:
-        if self.direction == "both":
-            return ("forward", "reverse")
-        return ("reverse",) if self.direction == "reverse" else ("forward",)
+        return ("forward", "reverse") if self.direction == "both" else (self.direction,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,22 +243,15 @@ class StreamDirectionCounts:
 
     @property
     def retransmits(self) -> int | None:
-        return _total(stream.retransmits for stream in self.streams)
+        return total_known(stream.retransmits for stream in self.streams)
 
     @property
     def lost_datagrams(self) -> int | None:
-        return _total(stream.lost_datagrams for stream in self.streams)
+        return total_known(stream.lost_datagrams for stream in self.streams)
 
     @property
     def datagrams(self) -> int | None:
-        return _total(stream.datagrams for stream in self.streams)
-
-
-def _total(values: Iterable[Number | None]) -> Number | None:
-    """The sum; None without any value, or if one is unknown."""
-    known = list(values)
-    present = [value for value in known if value is not None]
-    return sum(present[1:], present[0]) if present and len(present) == len(known) else None
+        return total_known(stream.datagrams for stream in self.streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,18 +323,18 @@ class StreamResult:
 
     @property
     def received_bytes(self) -> int | None:
-        return _total(each.received_bytes for each in self.directions)
+        return total_known(each.received_bytes for each in self.directions)
 
     @property
     def goodput_bps(self) -> float | None:
         """Payload bits/s at the receivers, the sum of all directions; None if nothing could be read."""
-        return _total(each.goodput_bps for each in self.directions)
+        return total_known(each.goodput_bps for each in self.directions)
 
     @property
     def retransmits(self) -> int | None:
-        return _total(each.retransmits for each in self.directions)
+        return total_known(each.retransmits for each in self.directions)
 
     @property
     def cores(self) -> float | None:
         """CPUs used by both ends on average (S2: 1.8 for one thread); None if an end is unknown."""
-        return _total(side.cores if side is not None else None for side in (self.client_cpu, self.server_cpu))
+        return total_known(side.cores if side is not None else None for side in (self.client_cpu, self.server_cpu))

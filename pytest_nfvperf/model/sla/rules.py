@@ -196,12 +196,10 @@ def of_expected_flows(figure: Figure, expected: Sequence[str]) -> Figure | str:
             for have, in_hardware in flows
             if all(have.get(name, {None}) >= parts for name, parts in wanted.items())
         ]
-    absent = [flow for flow, found_in_hardware in places_by_flow.items() if not found_in_hardware]
+    absent = [flow for flow, places in places_by_flow.items() if not places]
     if absent and figure.flows_left_out:
         return f"{figure.flows_left_out} flows of the datapath are not listed: {absent[0]} may be among them"
-    outside = [
-        flow for flow, found_in_hardware in places_by_flow.items() if found_in_hardware and not all(found_in_hardware)
-    ]
+    outside = [flow for flow, places in places_by_flow.items() if places and not all(places)]
     met = len(places_by_flow) - len(absent) - len(outside)
     notes = [f"not in hardware: {flow}" for flow in outside] + [f"no such flow: {flow}" for flow in absent]
     confidence = "; ".join([f"{met} of {len(places_by_flow)} expected flows in hardware", *notes])

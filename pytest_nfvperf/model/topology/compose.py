@@ -31,16 +31,7 @@ from pytest_nfvperf.model.topology.links import (
     shortest,
 )
 from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path, endpoint, nic, path
-from pytest_nfvperf.model.topology.ports import (
-    AS_IT_IS,
-    HostNic,
-    Namespace,
-    Nic,
-    Offloads,
-    Port,
-    PortRole,
-    VnfMode,
-)
+from pytest_nfvperf.model.topology.ports import AS_IT_IS, HostNic, Namespace, Nic, Offloads, Port, PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 
@@ -59,9 +50,6 @@ def generator_mac(port: int) -> str:
     # VNFs have 02:4e:46:00:VNF:SIDE with VNF from 1
     number = 0x10 + port if port < 0xF0 else 0x10000 + port
     return "02:4e:46:" + number.to_bytes(3, "big").hex(":")
-
-
-GENERATOR_MACS = (generator_mac(0), generator_mac(1))
 
 
 def vnf_mac(vnf: int, side: int) -> str:

@@ -65,16 +65,10 @@ class _CaptureReader:
     def error(self, message: str) -> ConfigError:
         return ConfigError(message, file=self.name)
 
-    def read(self, count: int, what: str) -> bytes:
+    def read(self, count: int, what: str, *, may_end: bool = False) -> bytes:
+        """``may_end``: nothing at the end of the file."""
         data = self._file.read(count)
-        if len(data) < count:
-            raise self.truncated(what)
-        return data
-
-    def read_or_end(self, count: int, what: str) -> bytes:
-        """As ``read``, but "" at the end of the file."""
-        data = self._file.read(count)
-        if data and len(data) < count:
+        if len(data) < count and (data or not may_end):
             raise self.truncated(what)
         return data
 
@@ -100,7 +94,7 @@ def _frames_of_pcap(reader: _CaptureReader, order: str, head_bytes: int) -> Iter
     header = reader.read(20, "its header")
     (network,) = struct.unpack_from(f"{order}I", header, 16)
     fcs = (network >> 28) * 2 if network & 0x04000000 else 0
-    while head := reader.read_or_end(head_bytes, "the head of a frame"):
+    while head := reader.read(head_bytes, "the head of a frame", may_end=True):
         _, _, captured, length = struct.unpack_from(f"{order}IIII", head)
         yield _whole_frame(reader, network & 0xFFFF, reader.read(_sane(reader, captured), "a frame"), length, fcs)
 
@@ -142,7 +136,7 @@ def _frames_of_pcapng(reader: _CaptureReader) -> Iterator[_FileFrame]:
                 f"has a block of type {kind:#x}, which may hold frames that cannot be read: write the others alone, as "
                 f"'editcap -F pcap {reader.name} frames.pcap' does"
             )
-        kind_bytes = reader.read_or_end(4, "the head of a block")
+        kind_bytes = reader.read(4, "the head of a block", may_end=True)
 
 
 def _interface(reader: _CaptureReader, body: bytes, order: str) -> tuple[int, int, int]:
@@ -197,7 +191,7 @@ def read_capture(path: Path) -> list[bytes]:
 
 
 def _checked_frames(reader: _CaptureReader) -> list[bytes]:
-    magic = reader.read_or_end(4, "its header")
+    magic = reader.read(4, "its header", may_end=True)
     if not magic:
         raise reader.error("is empty, without even a header: record it again")
     if magic != _PCAPNG_MAGIC and magic not in _PCAP_MAGICS:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import how_many
@@ -82,6 +82,7 @@ class PacketStack:
     command: str
     settings: PacketSettings
     _layers: tuple[Layer, ...] = field(default=(), repr=False, compare=False)
+    frame_sizes: ClassVar[tuple[tuple[int, int], ...]] = ()
 
     @staticmethod
     def of(packet: Any, settings: PacketSettings) -> PacketStack:
@@ -120,10 +121,6 @@ class PacketStack:
         return max(LEAST_FRAME_SIZE, self.header_bytes + TEST_PAYLOAD_BYTES + FCS_BYTES)
 
     @property
-    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
-        return ()
-
-    @property
     def combinations(self) -> int:
         return self.settings.combinations
 
@@ -155,17 +152,8 @@ def _recorded(stack: PacketStack, size: int) -> RecordedFrames:
 
 
 def _described(source: PacketStack | CapturedFrames, frame: bytes) -> RecordedFrames:
-    return RecordedFrames(
-        label=source.label,
-        text=source.text,
-        layers=source.layers,
-        header_bytes=source.header_bytes,
-        least_frame_size=source.least_frame_size,
-        combinations=source.combinations,
-        frame=frame.hex(),
-        frame_sizes=source.frame_sizes,
-        command=source.command if isinstance(source, PacketStack) else "",
-    )
+    known: dict[str, Any] = {name: getattr(source, name, "") for name in RecordedFrames.__dataclass_fields__}
+    return RecordedFrames(**known | {"frame": frame.hex()})
 
 
 # Taking over the user's packet.
@@ -278,44 +266,33 @@ class CapturedFrames:
     Attributes:
         file: name of the capture, without its directory.
         digest: of the frames as they are sent.
-        sizes: ``(size with FCS, frames of it)``, the smallest first.
+        frame_sizes: ``(size with FCS, frames of it)``, the smallest first.
         left_out: frames that cannot be signed, by class, the most frequent first.
         headers: stacks of headers with their frames, the most frequent first.
-        deepest: most bytes in front of a signature.
+        header_bytes: most bytes in front of a signature.
+        combinations: one, because no field varies.
         rewritten: which addresses are not the capture's: "macs", "ips".
         frames: padded, with zeros for the signature.
     """
 
     file: str
     digest: str
-    sizes: tuple[tuple[int, int], ...]
+    frame_sizes: tuple[tuple[int, int], ...]
     left_out: tuple[tuple[str, int], ...] = ()
     headers: tuple[tuple[str, int], ...] = ()
-    deepest: int = 0
+    header_bytes: int = 0
     rewritten: tuple[str, ...] = ()
     frames: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
-
-    @property
-    def combinations(self) -> int:
-        """1: no field varies."""
-        return 1
-
-    @property
-    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
-        return self.sizes
+    combinations: ClassVar[int] = 1
 
     @property
     def least_frame_size(self) -> int:
-        return self.sizes[0][0]
-
-    @property
-    def header_bytes(self) -> int:
-        return self.deepest
+        return self.frame_sizes[0][0]
 
     @property
     def count(self) -> int:
         """Frames that are sent, until they begin again."""
-        return sum(frames for _, frames in self.sizes)
+        return sum(frames for _, frames in self.frame_sizes)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -413,11 +390,7 @@ def _is_group(kind: str, address: bytes) -> bool:
 
 
 def captured_frames(
-    file: str | Path,
-    *,
-    rewrite_macs: bool = True,
-    rewrite_addresses: bool = False,
-    checksums: str = "right",
+    file: str | Path, *, rewrite_macs: bool = True, rewrite_addresses: bool = False, checksums: str = "right"
 ) -> CapturedFrames:
     """The frames of a capture that can be signed.
 

@@ -188,15 +188,10 @@ def _swapped(layers: Sequence[Layer], index: int) -> dict[str, str]:
 
 def _is_group(address: Any) -> bool:
     """A multicast or broadcast address, which can be nobody's source."""
-    if not isinstance(address, str):
-        return False
-    if _MAC.fullmatch(address):
-        return bool(int(address[:2], 16) & 1)
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return ip.is_multicast or address == "255.255.255.255"
+    known = _address(address)
+    if known is None or isinstance(known, int):
+        return bool((known or 0) >> 40 & 1)
+    return known.is_multicast or address == "255.255.255.255"
 
 
 def _group_mac(layers: Sequence[Layer]) -> str | None:

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
@@ -271,13 +271,15 @@ def least_offered_share(counts: Iterable[DirectionCounts]) -> float:
     return min((min(1.0, (count.offered + 1) / count.intended) for count in counts if count.intended), default=0.0)
 
 
+_Number = TypeVar("_Number", int, float)
 _ADDED = ("intended", "sent", "refused", "skipped", "received", "sent_bytes", "received_bytes")
 
 
-def _total(counts: Sequence[int | None]) -> int | None:
-    """The sum; None if any of them was not counted."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+def total_known(counts: Iterable[_Number | None]) -> _Number | None:
+    """The sum; None without any count, or if one of them is unknown."""
+    given = list(counts)
+    known = [count for count in given if count is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(given) else None
 
 
 def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
@@ -290,9 +292,9 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
     return replace(
         counts[0],
         **{name: sum(getattr(count, name) for count in counts) for name in _ADDED},
-        duplicated=_total([count.duplicated for count in counts]),
-        out_of_order=_total([count.out_of_order for count in counts]),
-        corrupted=_total([count.corrupted for count in counts]),
+        duplicated=total_known([count.duplicated for count in counts]),
+        out_of_order=total_known([count.out_of_order for count in counts]),
+        corrupted=total_known([count.corrupted for count in counts]),
         elsewhere=None if any(count.elsewhere is None for count in counts) else tuple(sorted(elsewhere.items())),
         elapsed_ns=max(count.elapsed_ns for count in counts),
         latency=Histogram.merged(count.latency for count in counts if count.latency is not None),
