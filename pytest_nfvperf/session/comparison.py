@@ -513,4 +513,4 @@ def _with_larger_frames(figure: Measurement) -> Measurement:
     """A new figure, whose frames grow where a side outpaces the generator."""
     if not isinstance(figure, ForwardingRate):
         return figure
-    return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER)
+    return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER, before=figure.before)

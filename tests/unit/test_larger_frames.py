@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from simulated_bench import Bench, OneBench
@@ -15,6 +15,7 @@ from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.comparison_fields import merge_fields
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import LARGER, ForwardingRate, Measurement, Subject
+from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.disturbance.windows import ThreadWindows, Windows
 from pytest_nfvperf.model.measure.outcome import Cost, Reading
@@ -26,6 +27,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.session.comparison import _with_larger_frames
 
 CEILING = 9e6
 WINDOWS = 20
@@ -212,6 +214,14 @@ def test_a_comparison_whose_readings_the_generator_limits_begins_anew_with_large
     assert of_each == {64: 4 * turns, 128: 4 * turns, 256: 8 * turns}, "four blocks tell"
     assert [outcome.label["frame_size"] for outcome in outcomes] == ["256", "256"]
     assert all(outcome.sampled("forwarding_rate").bound is Bound.EXACT for outcome in outcomes)
+
+
+def test_flows_that_are_new_in_each_trial_are_new_on_each_side_of_a_comparison() -> None:
+    def forget(live: LiveTopology) -> None: ...
+
+    figure = ForwardingRate(Traffic(), PROFILES["quick"], lambda *_: Limits(CEILING, None), before=forget)
+    grown = cast("ForwardingRate", _with_larger_frames(figure))
+    assert (grown.before, grown.larger) == (forget, LARGER)
 
 
 def test_notes_of_a_figure_and_of_what_was_found_stand_together() -> None:
