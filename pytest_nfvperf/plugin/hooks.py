@@ -147,6 +147,8 @@ def _recording_refusal(config: pytest.Config, items: list[pytest.Item]) -> Itera
         broken = isinstance(error, TestbedError)
         mistake = error if broken else pytest.UsageError(str(error))
         refuse(config, [item for item in items if is_measuring(item)], mistake)
+        if hasattr(config, "workerinput"):
+            items.clear()  # xdist sends their names in spite of that, and fails over one that is not UTF-8
         if broken:
             pytest.exit("the testbed is broken", BROKEN_STATUS)
         raise mistake from error
