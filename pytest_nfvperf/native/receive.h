@@ -66,6 +66,12 @@ struct track {
 	uint64_t gap_after; /* of the last frame before it */
 	uint64_t gap_before; /* of the first frame after it */
 	struct gap_log *gaps; /* owned; NULL when none are asked for */
+	/* Where streams answer its frames, or are sent after them: see answer.h. */
+	struct stream *streams; /* of the run; NULL: there are none */
+	uint64_t answered_by; /* bits: those that answer */
+	uint64_t noted; /* distinct frames */
+	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
+	uint64_t came_room; /* numbers */
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
 	struct arrivals arrivals; /* at the last interval's end: see interval.h */
 };
