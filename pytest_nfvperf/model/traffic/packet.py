@@ -321,23 +321,6 @@ class CapturedFrames:
         return _described(self, self.frames[0])
 
 
-FrameSource = PacketStack | CapturedFrames | RecordedFrames
-"""Where a traffic's frames come from. Each kind has
-
-    label: short, for tables and test ids: ``qinq-tcp``.
-    text: for a person: ``Ether / Dot1AD / Dot1Q / IP / TCP``.
-    layers: names of the layers, outer ones first.
-    header_bytes: what stands in front of the signature, at most.
-    least_frame_size: the smallest frame that it can fill, bytes with FCS.
-    frame_sizes: ``((frame_size, weight), ...)``, bytes with FCS, where the source and not ``Traffic.frame_size`` says
-        how large its frames are; () otherwise.
-    combinations: frames until its varying fields begin again.
-    program(sizes, order, source_mac, destination_mac, reverse): one direction's frames. ``sizes``: of the templates; ()
-        where ``frame_sizes`` says them. ``order``: indexes into them. The MACs are those of the DUT's link, where the
-        source sets none. ``reverse``: addresses and ports change sides.
-    recorded(size): what evidence keeps of it; ``size``: of the frame that it shows, unless it has its own.
-"""
-
 _MOST_SHOWN = 4
 
 
