@@ -12,7 +12,6 @@ from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.conversation import MOST_ONE_WAY
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of, steps_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
@@ -114,21 +113,14 @@ def check_directions(
 def check_traffic(attached: Mapping[str, GeneratorPort], traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
     """Raise ConfigError if a frame does not fit the MTU of a port on its path, or the classes need too many streams."""
     classes = classes_of(traffic)
-    if len(classes) * len(directions) > MOST_STREAMS:
+    streams = sum(max(1, len(steps_of(each.traffic))) for each in classes) * len(directions)
+    if streams > MOST_STREAMS:
         raise ConfigError(
-            f"{len(classes)} classes in {len(directions)} directions are {len(classes) * len(directions)} streams, and "
-            f"{MOST_STREAMS} can be sent at once: send fewer classes, or in fewer directions"
+            f"{len(classes)} classes in {len(directions)} directions are {streams} streams, and {MOST_STREAMS} can be "
+            "sent at once: send fewer classes, or in fewer directions, or shorter conversations"
         )
     for each in classes:
         _check_class(attached, each.traffic, directions)
-    for client in (True, False):
-        steps = [sum(step.from_server is not client for step in steps_of(each.traffic)) for each in classes]
-        count = sum(max(1, own) for own in steps)
-        if any(steps) and count > MOST_ONE_WAY:
-            raise ConfigError(
-                f"the classes need {count} streams on one port, and {MOST_ONE_WAY} can be: a conversation has one for "
-                "each of its frames; send fewer classes, or shorter conversations"
-            )
 
 
 def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Sequence[Direction]) -> None:

@@ -331,10 +331,9 @@ def _conversation(
     for number, step in enumerate(conversation.steps):
         tx, rx = (direction.rx, direction.tx) if step.from_server else (direction.tx, direction.rx)
         program = conversation.step_program(number, ports[tx].mac, ports[tx].eth_peer or ports[rx].mac)
-        due = {"answers": [first + other for other in step.answers]}
-        opening = {"fps": stream.fps, "frames": stream.frames}
-        common = {"tx": tx, "rx": rx, "queue_depth": ports[tx].queue_depth}
-        made.append(common | (due if step.answers else opening) | program_stream(program))
+        answers: dict[str, Any] = {"answers": [first + other for other in step.answers]}
+        opening = {"fps": stream.fps, "frames": stream.frames, "queue_depth": ports[tx].queue_depth}
+        made.append({"tx": tx, "rx": rx} | (answers if step.answers else opening) | program_stream(program))
     return made
 
 

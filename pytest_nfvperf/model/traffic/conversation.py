@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, Unpack
 
 from pytest_nfvperf.model.arguments import Allowed, Ip, checked, whole
 from pytest_nfvperf.model.errors import ArgumentError
@@ -31,8 +32,8 @@ Protocol = Literal["tcp", "udp", "icmp"]
 Close = Literal["fin", "rst", "none"]
 Nat = Literal["source", "destination", "both"]
 
-MOST_ONE_WAY = 8
-"""Frames of a conversation, or streams of a mix, that one port sends: as many buffers it has (native/sizes.h)."""
+_MOST_STEPS = 32
+"""Half of the streams of an engine (native/sizes.h), so that other classes have room beside a conversation."""
 _ETHERNET_BYTES, _TAG_BYTES = 14, 4
 _SIGNATURE_OPTION = 253
 """RFC 4727: for experiments. Its identifier (RFC 6994) is the beginning of the signature, the same in all frames."""
@@ -43,18 +44,16 @@ _LEAST_PAYLOAD = 18
 """Signature, and what fills the shortest frame over IPv4."""
 _LEAST_NUMBER_BITS = 12
 _WINDOW = 65535
+_FLAGS = {"F": 1, "S": 2, "R": 4, "P": 8, "A": 16}
+_CHECKSUM_AT = {"tcp": 16, "udp": 6, "icmp": 2}
 _MOST_PAYLOAD = 9000
 
 _PORTS = Allowed(
     "a range of numbers up to 65535 without gaps, such as range(1024, 65536)",
-    lambda value: isinstance(value, range) and value.step == 1 and len(value) > 0 and 0 <= value[0] <= value[-1] < 1 << 16,
+    lambda value: isinstance(value, range) and value.step == 1 and 0 <= value.start < value.stop <= 1 << 16,
 )
-Ports = Annotated[range, _PORTS]
-Payload = Annotated[int, whole(0, _MOST_PAYLOAD * MOST_ONE_WAY, "bytes")]
+Payload = Annotated[int, whole(0, 1 << 20, "bytes")]
 Datagram = Annotated[int, whole(_LEAST_PAYLOAD, _MOST_PAYLOAD, "bytes, of which the signature is 14")]
-Clients = Annotated[int, whole(1, 1 << 16)]
-Tag = Annotated[int, whole(1, 4094)]
-EPHEMERAL = range(1024, 65536)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,18 @@ class Step:
     acknowledged: int | None = None
 
 
+class ConversationEnds(TypedDict, total=False):
+    """Who converses: attributes of Conversation."""
+
+    clients: Annotated[int, whole(1, 1 << 16)]
+    ports: Annotated[range, _PORTS]
+    server_port: Annotated[int, whole(0, 65535)] | None
+    client_ip: Ip
+    server_ip: Ip
+    vlan: Annotated[int, whole(1, 4094)] | None
+    nat: Nat | None
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """The frames of a connection, of a datagram and its answer, or of an echo and its reply, over and over.
@@ -91,9 +102,13 @@ class Conversation:
         request, response: bytes of payload from the client, and from the server. Of TCP 0 and 0: no data.
         mss: bytes of a TCP response in one frame at most.
         close: who ends a TCP connection: ``fin``, both sides; ``rst``, the client's RST; ``none`` leaves it open.
-        clients: addresses from ``client_ip`` on.
-        ports: the clients' ports, or an echo's identifiers. They count up first, then the clients.
-        nat: whose address and port the way translates, of frames to the server.
+        clients: addresses, from ``client_ip`` on.
+        ports: of each client, or an echo's identifiers. Each connection has another one, then another client, and then
+            all begin again.
+        server_port: None: 80 of TCP, 53 of UDP.
+        client_ip, server_ip: both IPv4 or both IPv6.
+        vlan: 802.1Q tag of every frame.
+        nat: the way translates the client's address and port ("source"), the server's ("destination"), or "both".
     """
 
     protocol: Protocol
@@ -101,13 +116,13 @@ class Conversation:
     response: int
     mss: int
     close: Close
-    clients: int
-    ports: range
-    server_port: int
-    client_ip: str
-    server_ip: str
-    vlan: int | None
-    nat: Nat | None
+    clients: int = 1
+    ports: range = range(1024, 65536)
+    server_port: int | None = None
+    client_ip: str = "198.18.0.1"
+    server_ip: str = "198.19.0.1"
+    vlan: int | None = None
+    nat: Nat | None = None
     command: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
@@ -121,15 +136,17 @@ class Conversation:
         if 0 <= int(server) - int(client) < self.clients:
             raise ArgumentError(f"{call}: {server} is a client's address, too: use another server_ip, or fewer clients")
         if bool(self.request) != bool(self.response):
-            raise ArgumentError(f"{call}: request and response are both above 0, or both 0 for connections without data")
+            raise ArgumentError(f"{call}: write request and response above 0, or both 0 for connections without data")
         if self.close == "rst" and not self.request:
             raise ArgumentError(f"{call}: close='rst' answers a response: give request and response, or close by 'fin'")
+        if self.protocol == "icmp" and self.server_port is not None:
+            raise ArgumentError(f"{call}: an echo has no ports: leave server_port out")
         if self.request > self.mss:
             raise ArgumentError(f"{call}: a request of {self.request} bytes is not one frame: mss is {self.mss}")
-        if (most := max(Counter(step.from_server for step in self.steps).values())) > MOST_ONE_WAY:
+        if len(self.steps) > _MOST_STEPS:
             raise ArgumentError(
-                f"{call}: one side sends {most} frames, and at most {MOST_ONE_WAY} can be: use a shorter response, or a "
-                f"larger mss than {self.mss}"
+                f"{call}: a connection has {len(self.steps)} frames, and at most {_MOST_STEPS} can be: use a shorter "
+                f"response, or a larger mss than {self.mss}"
             )
 
     @staticmethod
@@ -140,71 +157,44 @@ class Conversation:
         response: Payload = 512,
         mss: Annotated[int, whole(1, _MOST_PAYLOAD, "bytes")] = 1400,
         close: Close = "fin",
-        clients: Clients = 1,
-        ports: Ports = EPHEMERAL,
-        server_port: Annotated[int, whole(0, 65535)] = 80,
-        client_ip: Ip = "198.18.0.1",
-        server_ip: Ip = "198.19.0.1",
-        vlan: Tag | None = None,
-        nat: Nat | None = None,
+        **ends: Unpack[ConversationEnds],
     ) -> Any:
         """A Traffic of TCP connections, one after the other; its load is connections a second.
 
         Each opens by a handshake, sends a request of one frame, gets a response, and is closed.
 
         Args:
-            request, response: bytes of payload; both 0: connections without data.
-            mss: most bytes of the response in one frame.
+            request: bytes of payload; with ``response`` 0 for connections without data.
+            response: bytes of payload, in as many frames as they need.
+            mss: most bytes of payload in one frame.
             close: ``fin``: both sides; ``rst``: the client resets it; ``none``: it stays open.
-            clients: addresses, from ``client_ip`` on.
-            ports: of each client. Each connection has another one, then another client, then all begin again.
-            server_port: of the server.
-            client_ip, server_ip: both IPv4 or both IPv6.
-            vlan: 802.1Q tag of every frame.
-            nat: the way translates the client's address and port ("source"), the server's, or "both".
+            ends: ``clients``, ``ports``, ``server_port``, ``client_ip``, ``server_ip``, ``vlan`` and ``nat``, as the
+                attributes.
 
         Raises ArgumentError for what does not go together.
         """
-        addresses = (clients, ports, server_port, client_ip, server_ip, vlan, nat)
-        return _sent(Conversation("tcp", request, response, mss, close, *addresses))
+        return _sent(Conversation("tcp", request, response, mss, close, **ends))
 
     @staticmethod
     @checked("Conversation.udp")
-    def udp(
-        *,
-        request: Datagram = 64,
-        response: Datagram = 512,
-        clients: Clients = 1,
-        ports: Ports = EPHEMERAL,
-        server_port: Annotated[int, whole(0, 65535)] = 53,
-        client_ip: Ip = "198.18.0.1",
-        server_ip: Ip = "198.19.0.1",
-        vlan: Tag | None = None,
-        nat: Nat | None = None,
-    ) -> Any:
+    def udp(*, request: Datagram = 64, response: Datagram = 512, **ends: Unpack[ConversationEnds]) -> Any:
         """A Traffic of UDP datagrams, each with its answer; arguments as of :meth:`tcp`."""
-        addresses = (clients, ports, server_port, client_ip, server_ip, vlan, nat)
-        return _sent(Conversation("udp", request, response, _MOST_PAYLOAD, "none", *addresses))
+        return _sent(Conversation("udp", request, response, _MOST_PAYLOAD, "none", **ends))
 
     @staticmethod
     @checked("Conversation.icmp")
-    def icmp(
-        *,
-        payload: Datagram = 56,
-        clients: Clients = 1,
-        identifiers: Ports = range(1 << 16),  # noqa: B008 - a range is immutable
-        client_ip: Ip = "198.18.0.1",
-        server_ip: Ip = "198.19.0.1",
-        vlan: Tag | None = None,
-        nat: Nat | None = None,
-    ) -> Any:
-        """A Traffic of echo requests, each with its reply. ``identifiers``: of each client, as ports of :meth:`tcp`."""
-        addresses = (clients, identifiers, 0, client_ip, server_ip, vlan, nat)
-        return _sent(Conversation("icmp", payload, payload, _MOST_PAYLOAD, "none", *addresses))
+    def icmp(*, payload: Datagram = 56, **ends: Unpack[ConversationEnds]) -> Any:
+        """A Traffic of echo requests, each with its reply; arguments as of :meth:`tcp`, without a ``server_port``."""
+        return _sent(Conversation("icmp", payload, payload, _MOST_PAYLOAD, "none", **ends))
 
     @property
     def ip_version(self) -> int:
         return ipaddress.ip_address(self.client_ip).version
+
+    @property
+    def to_port(self) -> int:
+        default = {"tcp": 80, "udp": 53}.get(self.protocol, 0)
+        return default if self.server_port is None else self.server_port
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -263,7 +253,7 @@ class Conversation:
         return self.clients * len(self.ports)
 
     def line_rate(self, bits_per_second: float, extra: int) -> float:
-        """Connections/s that fill a link in the direction that they fill first; ``extra``: bytes a frame on the wire."""
+        """Connections/s that fill a link in the direction that is full first; ``extra``: bytes a frame on the wire."""
         sizes = Counter[bool]()
         for step in self.steps:
             sizes[step.from_server] += self.frame_size(step) + extra
@@ -398,37 +388,48 @@ def number_bits(conversation: Conversation) -> int:
 
 def _template(conversation: Conversation, step: Step, source_mac: str, destination_mac: str) -> bytes:
     """The frame of the first connection without FCS, with zeros for the signature."""
-    from scapy.layers.inet import ICMP, IP, TCP, UDP  # noqa: PLC0415 - takes half a second, needed by senders only
-    from scapy.layers.inet6 import ICMPv6EchoReply, ICMPv6EchoRequest, IPv6  # noqa: PLC0415
-    from scapy.layers.l2 import Dot1Q, Ether  # noqa: PLC0415
-    from scapy.packet import Raw  # noqa: PLC0415
-
-    ends = {"src": conversation.client_ip, "dst": conversation.server_ip}
-    ports = {"sport": conversation.ports[0], "dport": conversation.server_port}
-    if step.from_server:
-        ends, ports = _turned(ends), _turned(ports)
-    headers: Any = Ether(src=source_mac, dst=destination_mac)
-    if conversation.vlan is not None:
-        headers /= Dot1Q(vlan=conversation.vlan)
-    headers /= IP(**ends, ttl=64, id=0) if conversation.ip_version == 4 else IPv6(**ends, hlim=64)
-    if conversation.protocol == "tcp":
-        option = (_SIGNATURE_OPTION, bytes(TEST_PAYLOAD_BYTES))
-        numbers = {"seq": step.sequence, "ack": step.acknowledged or 0, "window": _WINDOW}
-        headers /= TCP(**ports, **numbers, flags=step.kind, options=[option])
-    elif conversation.protocol == "udp":
-        headers /= UDP(**ports)
-    elif conversation.ip_version == 4:
-        headers /= ICMP(type=0 if step.from_server else 8, id=conversation.ports[0], seq=1)
+    ends = [ipaddress.ip_address(ip).packed for ip in (conversation.client_ip, conversation.server_ip)]
+    addresses = b"".join(reversed(ends) if step.from_server else ends)
+    l4 = _l4(conversation, step)
+    at = conversation.l4_at + len(l4)
+    l4 += bytes(offset % 256 for offset in range(at, conversation.frame_size(step) - FCS_BYTES))
+    if conversation.ip_version == 4:
+        number = {"tcp": 6, "udp": 17, "icmp": 1}[conversation.protocol]
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(l4), 0, 0, 64, number, 0) + addresses
+        ip = _with_checksum(ip, 10)
+        pseudo = b"" if conversation.protocol == "icmp" else addresses + struct.pack("!HH", number, len(l4))
     else:
-        headers /= (ICMPv6EchoReply if step.from_server else ICMPv6EchoRequest)(id=conversation.ports[0], seq=1)
-    begin = b"" if conversation.protocol == "tcp" else bytes(TEST_PAYLOAD_BYTES)
-    pattern = bytes(at % 256 for at in range(len(headers) + len(begin), len(headers) + step.payload))
-    return bytes(headers / Raw(begin + pattern))
+        number = {"tcp": 6, "udp": 17, "icmp": 58}[conversation.protocol]
+        ip = struct.pack("!IHBB", 6 << 28, len(l4), number, 64) + addresses
+        pseudo = addresses + struct.pack("!II", len(l4), number)
+    tag = b"" if conversation.vlan is None else struct.pack("!HH", 0x8100, conversation.vlan)
+    kind = struct.pack("!H", 0x0800 if conversation.ip_version == 4 else 0x86DD)
+    macs = bytes.fromhex((destination_mac + source_mac).replace(":", ""))
+    return macs + tag + kind + ip + _with_checksum(l4, _CHECKSUM_AT[conversation.protocol], pseudo)
 
 
-def _turned(ends: Mapping[str, Any]) -> dict[str, Any]:
-    (source, here), (destination, there) = ends.items()
-    return {source: there, destination: here}
+def _l4(conversation: Conversation, step: Step) -> bytes:
+    """The L4 header with zeros for checksum and signature."""
+    ports = [conversation.ports[0], conversation.to_port]
+    if step.from_server:
+        ports.reverse()
+    signature = bytes(TEST_PAYLOAD_BYTES)
+    if conversation.protocol == "tcp":
+        flags = sum(_FLAGS[flag] for flag in step.kind)
+        fixed = (step.sequence, step.acknowledged or 0, _TCP_BYTES << 10 | flags, _WINDOW, 0, 0)
+        option = bytes((_SIGNATURE_OPTION, 2 + len(signature)))
+        return struct.pack("!HHIIHHHH", *ports, *fixed) + option + signature
+    if conversation.protocol == "udp":
+        return struct.pack("!HHHH", *ports, _OTHER_BYTES + step.payload, 0) + signature
+    request, reply = (8, 0) if conversation.ip_version == 4 else (128, 129)
+    return struct.pack("!BBHHH", reply if step.from_server else request, 0, 0, conversation.ports[0], 1) + signature
+
+
+def _with_checksum(header: bytes, offset: int, pseudo: bytes = b"") -> bytes:
+    """The header with its internet checksum (RFC 1071), which is over a pseudo-header, too."""
+    covered = pseudo + header + bytes(len(header) % 2)
+    total = int.from_bytes(covered, "big") % 0xFFFF or 0xFFFF
+    return header[:offset] + struct.pack("!H", 0xFFFF - total) + header[offset + 2 :]
 
 
 def _fields(conversation: Conversation, step: Step) -> Iterator[VaryingField]:
@@ -447,7 +448,7 @@ def _fields(conversation: Conversation, step: Step) -> Iterator[VaryingField]:
         values.append((identifier, identifier, conversation.ports[0], ports, 1))
     else:
         values.append((client[1], server[1], conversation.ports[0], ports, 1))
-        values.append((server[1], client[1], conversation.server_port, 1, 1))
+        values.append((server[1], client[1], conversation.to_port, 1, 1))
     for (name, offset, size), (_, opposite, _), first, count, every in values:
         for low in range(0, size, 8):  # of an IPv6 address its upper half and its lower one
             bits, upper = 8 * min(8, size), size > 8 and not low
@@ -481,7 +482,7 @@ def _checksums(conversation: Conversation, fields: Sequence[VaryingField]) -> It
         yield Checksum("IP.chksum", "internet", ip + 10, ip, 0, addresses)
     without = addresses if protocol == "icmp" and conversation.ip_version == 4 else ()
     covered = tuple(number for number in range(len(fields)) if number not in without)
-    offset, name = l4 + {"tcp": 16, "udp": 6, "icmp": 2}[protocol], f"{conversation.layers[-1]}.chksum"
+    offset, name = l4 + _CHECKSUM_AT[protocol], f"{conversation.layers[-1]}.chksum"
     yield Checksum(name, "internet", offset, l4, 0, covered, signature=True, never_zero=protocol == "udp")
 
 

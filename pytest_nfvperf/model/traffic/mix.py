@@ -375,7 +375,7 @@ def _class_of(name: str, entry: Any) -> TrafficClass:
     if direction not in _SENDS:
         raise ArgumentError(f"TrafficMix(): {name} is sent {shown_value(direction)}: write one of {listed(_SENDS)}")
     if direction != "forward" and steps_of(traffic):
-        raise ArgumentError(f"TrafficMix(): {name} is a conversation, whose clients send forward: leave {direction!r} out")
+        raise ArgumentError(f"TrafficMix(): {name} is a conversation, which is sent 'forward': leave {direction!r} out")
     return TrafficClass(name, traffic, *_share_of(name, share), sends=direction)
 
 

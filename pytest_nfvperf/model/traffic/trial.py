@@ -164,8 +164,32 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
+class StepCounts:
+    """Counts of one frame of a conversation, over all connections of a trial.
+
+    Attributes:
+        name: of the step.
+        from_server: it goes against the direction.
+        due: frames that what they answer made due; of the first, those offered.
+        sent, refused, received: as of DirectionCounts.
+        failed: connections that got so far, and no further. Those of all steps add up to the lost ones.
+    """
+
+    name: str
+    from_server: bool
+    due: int
+    sent: int
+    refused: int
+    received: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class DirectionCounts:
     """Integer counts of one direction over one trial, read after the traffic settled.
+
+    Of a conversation they count connections: ``sent`` those that were opened, ``received`` those whose last frame
+    arrived. Duplicated, corrupted and misdirected are frames of both directions.
 
     Attributes:
         intended: frames due by the load and the duration.
@@ -185,6 +209,7 @@ class DirectionCounts:
         arrivals: when the frames that arrived were due; None if nothing arrived or the engine does not report it.
         elsewhere: frames, copies included, that came to ports to which no direction of theirs leads, by that port.
             None, of this or another count: the engine cannot count it.
+        steps: of a conversation, in their order; () of other frames, and of several classes together.
     """
 
     direction: Direction
@@ -204,6 +229,7 @@ class DirectionCounts:
     latency_raw: Histogram | None = None
     arrivals: Arrivals | None = None
     elsewhere: tuple[tuple[str, int], ...] | None = None
+    steps: tuple[StepCounts, ...] = ()
 
     @property
     def misdirected(self) -> int | None:
@@ -297,6 +323,7 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
         corrupted=total_known([count.corrupted for count in counts]),
         elsewhere=None if any(count.elsewhere is None for count in counts) else tuple(sorted(elsewhere.items())),
         elapsed_ns=max(count.elapsed_ns for count in counts),
+        steps=(),
         latency=Histogram.merged(count.latency for count in counts if count.latency is not None),
         latency_raw=Histogram.merged(count.latency_raw for count in counts if count.latency_raw is not None),
         arrivals=worst
@@ -306,6 +333,25 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
             last_ns=max(count.last_ns for count in arrivals),
         ),
     )
+
+
+def frames_by_direction(counts: Iterable[DirectionCounts]) -> tuple[DirectionCounts, ...]:
+    """The same in frames, as ports count them: a conversation's are of both directions. ``counts``: of each class."""
+    frames: dict[Direction, list[DirectionCounts]] = {}
+    for count in counts:
+        if not count.steps:
+            frames.setdefault(count.direction, []).append(count)
+            continue
+        back = Direction(count.direction.rx, count.direction.tx)
+        for direction, from_server in ((count.direction, False), (back, True)):
+            own = [step for step in count.steps if step.from_server is from_server]
+            sums = {name: sum(getattr(step, name) for step in own) for name in ("sent", "refused", "received")}
+            due = sum(step.due for step in own)
+            made = replace(count, direction=direction, intended=due, skipped=0, **sums, steps=())
+            if from_server:  # these were counted forward
+                made = replace(made, duplicated=0, elsewhere=())
+            frames.setdefault(direction, []).append(made)
+    return tuple(map(sum_of_classes, frames.values()))
 
 
 def counts_by_class(
