@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.net.cabling import interface_of
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, UnavailableError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of, steps_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
@@ -137,6 +137,12 @@ def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, direct
 def check_spec(attached: Mapping[str, GeneratorPort], spec: TrialSpec, *, to_many: bool = False) -> None:
     check_directions(attached, spec.directions, to_many=to_many)
     check_traffic(attached, spec.traffic, spec.directions)
+
+
+def refuse_conversations(traffic: AnyTraffic, engine: str) -> None:
+    """Raise UnavailableError for a traffic whose frames answer one another, for an engine that cannot have it."""
+    if name := next((each.traffic.headers_name for each in classes_of(traffic) if steps_of(each.traffic)), ""):
+        raise UnavailableError(f"{engine} answers no frames, as {name} needs: use the embedded engine")
 
 
 def wait_for_links(

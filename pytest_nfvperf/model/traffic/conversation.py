@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pytest_nfvperf.model.arguments import Allowed, Ip, checked, whole
 from pytest_nfvperf.model.errors import ArgumentError
@@ -123,7 +123,6 @@ class Conversation:
     server_ip: str = "198.19.0.1"
     vlan: int | None = None
     nat: Nat | None = None
-    command: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         client, server = map(ipaddress.ip_address, (self.client_ip, self.server_ip))
@@ -278,6 +277,7 @@ class Conversation:
             self.combinations,
             frame.hex(),
             self.frame_sizes,
+            steps=tuple(step.name for step in self.steps),
         )
 
 

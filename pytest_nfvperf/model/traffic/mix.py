@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import format_fps, format_ratio, listed, unknown_word
@@ -74,6 +74,7 @@ class TrafficMix:
     """
 
     classes: tuple[TrafficClass, ...]
+    is_conversation: ClassVar[bool] = False
 
     def __init__(self, **classes: Any) -> None:
         if not 1 <= len(classes) <= MOST_CLASSES:

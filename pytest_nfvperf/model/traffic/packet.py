@@ -49,6 +49,7 @@ class RecordedFrames:
     Attributes:
         label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of FrameSource.
         command: the packet as scapy writes it; "" for another source.
+        steps: of a conversation, by name.
         frame: one frame without FCS, as hex: of the smallest size sent, up to the signature, which is zeros.
     """
 
@@ -61,6 +62,7 @@ class RecordedFrames:
     frame: str
     frame_sizes: tuple[tuple[int, int], ...] = ()
     command: str = ""
+    steps: tuple[str, ...] = ()
 
     def program(self, *_: Any, **__: Any) -> NoReturn:
         written = f": build it again as {self.command}" if self.command else ""
@@ -152,7 +154,7 @@ def _recorded(stack: PacketStack, size: int) -> RecordedFrames:
 
 
 def _described(source: PacketStack | CapturedFrames, frame: bytes) -> RecordedFrames:
-    known: dict[str, Any] = {name: getattr(source, name, "") for name in RecordedFrames.__dataclass_fields__}
+    known = {name: getattr(source, name) for name in RecordedFrames.__dataclass_fields__ if hasattr(source, name)}
     return RecordedFrames(**known | {"frame": frame.hex()})
 
 

@@ -332,6 +332,11 @@ class Traffic:
         return self.packet
 
     @property
+    def is_conversation(self) -> bool:
+        """Its load is connections a second, and its trials count connections."""
+        return bool(getattr(self.packet, "steps", ()))
+
+    @property
     def ip_version(self) -> int:
         """4 or 6: of the innermost addresses."""
         if self.packet is not None:

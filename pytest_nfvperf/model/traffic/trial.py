@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from pytest_nfvperf.model.display import format_connections, format_fps
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
 
@@ -82,6 +83,11 @@ class TrialSpec:
             raise ValueError(f"duration must be above 0 s, not {self.duration_s}")
         if not self.directions:
             raise ValueError("a trial needs at least one direction")
+
+    @property
+    def load_text(self) -> str:
+        """``4.00 Mpps``, of a conversation ``86.3 kconn/s``: per direction."""
+        return (format_connections if self.traffic.is_conversation else format_fps)(self.load_fps)
 
     def streams(self, frames: int) -> tuple[ClassStream, ...]:
         """What each class sends in each direction, of so many frames per direction."""
@@ -244,6 +250,16 @@ class DirectionCounts:
     def lost(self) -> int:
         """Offered but not received. Below 0 if the rig miscounted; validity reports that."""
         return self.offered - self.received
+
+
+def failures(counts: Iterable[DirectionCounts]) -> tuple[str, ...]:
+    """``2 of 100,000 connections failed at syn-ack``, of each step at which some failed."""
+    return tuple(
+        f"{step.failed:,} of {count.offered:,} connections failed at {step.name}"
+        for count in counts
+        for step in count.steps
+        if step.failed
+    )
 
 
 class CountedFrames:
