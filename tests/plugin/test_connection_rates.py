@@ -39,7 +39,8 @@ def pytest_nfvperf_make_backend(config, testbed):
 SLA = """
 schema: 1
 rules:
-- {where: {test: test_rate}, require: {connection_rate: '>= 90 kconn/s', latency_p99: {at: 50 % of connection_rate, limit: <= 1 ms}}}
+- where: {test: test_rate}
+  require: {connection_rate: '>= 90 kconn/s', latency_p99: {at: 50 % of connection_rate, limit: <= 1 ms}}
 - {where: {test: test_loss}, require: {failed_connections: {at: 100 kconn/s, limit: '<= 0 connections'}}}
 - {where: {test: test_chains, bridges: 3}, require: {connection_rate: '>= 95 % of {bridges: 1}'}}
 """
