@@ -181,6 +181,14 @@ class TrafficMix:
         """What the mix sends in the forward direction."""
         return self._with(replace(each, sends="forward") for each in self.sending(reverse=False))
 
+    def without_hold(self) -> TrafficMix:
+        """The same mix with connections that are closed at once."""
+        return self._with(replace(each, traffic=each.traffic.without_hold()) for each in self.classes)
+
+    @property
+    def hold_s(self) -> float:
+        return max(each.traffic.hold_s for each in self.classes)
+
     def without_fixed(self) -> TrafficMix:
         """The classes that share the load."""
         return self._with(each for each in self.classes if each.fixed_fps is None)
