@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import ovs.db.idl
 
@@ -48,6 +48,10 @@ class TrackedZones:
         self._datapath = (f"{kind}@ovs-{kind}",) if not instance.owned else ()
         if not instance.owned:
             self._refuse_touching_others()
+
+    def track(self, zones: Iterable[int]) -> None:
+        """Count and flush these, too, which a service of the topology chose."""
+        self.zones = sorted({*self.zones, *zones})
 
     def _refuse_touching_others(self) -> None:
         settings = {"most_connections": self._most, "limit": self._limits, "timeouts": self._timeouts}
