@@ -153,19 +153,22 @@ class TrackedZones:
             self._instance.ctl.call("dpctl/flush-conntrack", f"zone={zone}", deadline_s=_FLUSH_DEADLINE_S)
 
     def counts(self) -> dict[int, int]:
-        """How many connections each zone has. OVS reads all of the datapath's for a zone without a limit."""
-        return {zone: self._count(zone) for zone in self.zones}
+        """How many connections each zone has, if OVS says so. For a zone without a limit it reads all connections."""
+        return self._counted(self.zones)
 
-    def _count(self, zone: int) -> int:
-        if zone in self._limits and not self._by_database:
-            found = re.search(rf"zone={zone},limit=\d+,count=(\d+)", self._ask("ct-get-limits", f"zone={zone}"))
-            if found is not None:
-                return int(found[1])
+    def _counted(self, zones: Iterable[int]) -> dict[int, int]:
+        found = {zone: self._count(zone) for zone in zones}
+        return {zone: number for zone, number in found.items() if number is not None}
+
+    def _count(self, zone: int) -> int | None:
+        command, number = "ct-stats-show", _TOTAL
+        if zone in self._limits:
+            command, number = "ct-get-limits", re.compile(rf"zone={zone},limit=\d+,count=(\d+)")
         try:
-            found = _TOTAL.search(self._ask("ct-stats-show", f"zone={zone}"))
-        except RefusedError:  # there is no datapath yet
-            found = None
-        return int(found[1]) if found is not None else 0
+            found = number.search(self._ask(command, f"zone={zone}"))
+        except RefusedError:  # there is no datapath yet, or it does not count
+            return None
+        return int(found[1]) if found is not None else None
 
     def _total(self) -> int | None:
         """How many connections the datapath has; None where it does not count them, as the kernel's."""
@@ -180,7 +183,7 @@ class TrackedZones:
             return {}
         total = self._total()
         cheap = total is not None and total <= _MOST_COUNTED
-        zones = {zone: self._count(zone) for zone in self.zones if cheap or zone in self._limits}
+        zones = self._counted(zone for zone in self.zones if cheap or zone in self._limits)
         counted = {} if total is None else {COUNTER: total}
         return counted | {f"{COUNTER}.zone{zone}": number for zone, number in zones.items()}
 
