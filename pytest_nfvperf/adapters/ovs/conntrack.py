@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, RefusedError, Row
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
-from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
+from pytest_nfvperf.model.errors import DeadlineError, UnavailableError, run_all
 from pytest_nfvperf.model.topology.topology import Topology
 
 COUNTER = "connections"
@@ -112,15 +113,18 @@ class TrackedZones:
             self._instance.db.root.datapaths = {name: row for name, row in datapaths.items() if name != kind}
 
     def close(self) -> None:
-        """Flush the zones, and restore what ``apply`` set. Call it while OVS runs and has the datapath."""
-        applied, self._applied = self._applied, False
-        if not applied:
-            return
-        self.flush()
+        """Remove connections, and restore what ``apply`` set, while OVS runs and has the datapath. Works twice."""
+        if self._applied:
+            run_all((*(partial(self._flush, zone) for zone in self.zones), self._restore_limits, self._restore_rows))
+        self._applied = False
+
+    def _restore_limits(self) -> None:
         if self._most_before is not None:
             self._ask("ct-set-maxconns", self._most_before)
         if self._limits and not self._by_database:
             self._ask("ct-del-limits", "zone=" + ",".join(map(str, self._limits)))
+
+    def _restore_rows(self) -> None:
         if self._timeouts or self._by_database:
             self._instance.db.transact(self._delete_zones, "removal of zones of connection tracking", _DEADLINE_S)
 
