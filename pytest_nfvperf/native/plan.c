@@ -21,7 +21,7 @@ enum {
 
 struct stream_request {
 	const char *tx;
-	json_t *rx, *templates, *signatures, *order, *fields, *checksums, *changeable, *balances;
+	json_t *rx, *templates, *signatures, *order, *fields, *checksums, *changeable, *balances, *answers;
 	json_int_t fps, frames, queue_depth, combinations, compared_from;
 };
 
@@ -98,21 +98,21 @@ static bool wide_number(const json_t *value, uint64_t *number)
 
 static bool add_field(struct frame_set *set, unsigned int which, json_t *object, json_t *answer)
 {
-	json_int_t offset, size, shift = 0, bits, count, every = 1, seed = 0;
+	json_int_t offset, size, shift = 0, bits, count, every = 1, seed = 0, from = 0;
 	json_t *first, *step = NULL;
 	int random = 0;
 	struct field *field = &set->field[which];
 	json_error_t error;
 
-	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:I, s?I, s:I, s:o, s?o, s:I, s?I, s?I, s?b}", "offset", &offset,
+	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:I, s?I, s:I, s:o, s?o, s:I, s?I, s?I, s?b, s?I}", "offset", &offset,
 			   "size", &size, "shift", &shift, "bits", &bits, "first", &first, "step", &step, "count", &count,
-			   "every", &every, "seed", &seed, "random", &random) != 0)
+			   "every", &every, "seed", &seed, "random", &random, "from", &from) != 0)
 		return answer_error(answer, "bad_request", "fields[%u]: %s", which, error.text);
 	*field = (struct field){.random = random, .seed = (uint32_t)seed, .step = 1};
 	if (!wide_number(first, &field->first) || (step != NULL && !wide_number(step, &field->step)))
 		return answer_error(answer, "bad_request", "fields[%u]: first and step must be 0 to 2^64 - 1", which);
 	if (offset < 0 || offset > MAX_FRAME_BYTES || size < 0 || size > 8 || shift < 0 || shift > 63 || bits < 0 ||
-	    bits > 64 || count < 0 || every < 0 || seed < 0 || seed > UINT32_MAX)
+	    bits > 64 || count < 0 || every < 0 || seed < 0 || seed > UINT32_MAX || from > 0 || from < -MAX_FRAME_BYTES)
 		return answer_error(answer, "bad_request", "fields[%u]: a number is out of range", which);
 	field->offset = (uint16_t)offset;
 	field->size = (uint8_t)size;
@@ -120,6 +120,7 @@ static bool add_field(struct frame_set *set, unsigned int which, json_t *object,
 	field->bits = (uint8_t)bits;
 	field->count = (uint64_t)count;
 	field->every = (uint64_t)every;
+	field->from = (int16_t)from;
 	return true;
 }
 
@@ -284,6 +285,67 @@ static bool check_load(const struct engine *engine, const struct stream_request 
 	return true;
 }
 
+/* Of the port or the bond. */
+static struct answer_queue *answer_queue(struct run *run, const struct stream *stream)
+{
+	struct answer_queue *queue;
+
+	for (unsigned int at = 0; at < run->queue_count; at++)
+		if (run->queues[at]->port == stream->tx && run->queues[at]->bonded == (stream->bond != NULL))
+			return run->queues[at];
+	queue = calloc(1, sizeof(*queue));
+	if (queue == NULL)
+		return NULL;
+	queue->port = stream->tx;
+	queue->bonded = stream->bond != NULL;
+	run->queues[run->queue_count++] = queue;
+	return queue;
+}
+
+/* Frames of both must have the same two ends, each where the other begins: one thread receives there and sends. */
+static bool turns_back(const struct stream *stream, const struct stream *other)
+{
+	const struct port *end = stream->tx->leader != NULL ? stream->tx->leader : stream->tx;
+	const struct port *begin = other->tx->leader != NULL ? other->tx->leader : other->tx;
+
+	return other->rx == end && stream->rx == begin && other->receivers == 1 && stream->receivers == 1;
+}
+
+/* An earlier stream, with the same two ends and in the same conversation as those before it. */
+static bool plan_answered(const struct run *run, struct stream *stream, const json_t *index, json_t *answer)
+{
+	json_int_t id = json_is_integer(index) ? json_integer_value(index) : -1;
+	const struct stream *other = &run->streams[id >= 0 && id < stream->id ? id : 0];
+
+	if (id < 0 || id >= stream->id)
+		return answer_error(answer, "bad_request", "answers must be a list of indexes of earlier streams");
+	if (!turns_back(stream, other))
+		return answer_error(answer, "bad_request", "stream %u cannot answer stream %u: the tx of each must be the other's only rx",
+				    stream->id, other->id);
+	if (stream->answers != 0 && stream->opening != other->opening)
+		return answer_error(answer, "bad_request", "stream %u answers streams of two conversations", stream->id);
+	stream->answers |= UINT64_C(1) << id;
+	stream->opening = other->opening;
+	stream->fps = other->fps;
+	return true;
+}
+
+static bool plan_answers(struct run *run, struct stream *stream, const struct stream_request *want, json_t *answer)
+{
+	size_t at;
+	json_t *index;
+
+	if (json_array_size(want->answers) == 0)
+		return answer_error(answer, "bad_request", "answers must be a list of indexes of earlier streams");
+	if (want->fps != 0 || want->frames != 0 || want->queue_depth != 0)
+		return answer_error(answer, "bad_request", "a stream that answers has no fps, frames and queue_depth");
+	json_array_foreach(want->answers, at, index)
+		if (!plan_answered(run, stream, index, answer))
+			return false;
+	stream->queue = answer_queue(run, stream);
+	return stream->queue != NULL || answer_error(answer, "no_memory", "no memory for answers");
+}
+
 static bool receives(const struct stream *stream, const struct port *port)
 {
 	for (unsigned int at = 0; at < stream->receivers; at++)
@@ -325,11 +387,11 @@ static bool unpack_stream(json_t *object, struct stream_request *want, json_t *a
 
 	*want = (struct stream_request){.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM};
 	if (json_unpack_ex(object, &error, JSON_STRICT,
-			   "{s:s, s:o, s:I, s:I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I}", "tx", &want->tx, "rx",
+			   "{s:s, s:o, s?I, s?I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I, s?o}", "tx", &want->tx, "rx",
 			   &want->rx, "fps", &want->fps, "frames", &want->frames, "templates", &want->templates, "signatures",
 			   &want->signatures, "order", &want->order, "fields", &want->fields, "checksums", &want->checksums,
 			   "changeable", &want->changeable, "balances", &want->balances, "combinations", &want->combinations, "compared_from",
-			   &want->compared_from, "queue_depth", &want->queue_depth) != 0)
+			   &want->compared_from, "queue_depth", &want->queue_depth, "answers", &want->answers) != 0)
 		return answer_error(answer, "bad_request", "stream: %s", error.text);
 	if (!json_is_array(want->templates) || !json_is_array(want->signatures) ||
 	    (want->order != NULL && !json_is_array(want->order)))
@@ -358,16 +420,21 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 	if (!unpack_stream(object, &want, answer))
 		return false;
 	stream->tx = endpoint(engine, want.tx, answer);
-	if (stream->tx == NULL || !plan_receivers(engine, stream, want.rx, answer) || !check_load(engine, &want, answer))
+	if (stream->tx == NULL || !plan_receivers(engine, stream, want.rx, answer))
 		return false;
 	if (want.queue_depth < 0 || want.queue_depth > MAX_QUEUE_DEPTH)
 		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
 	if (strcmp(stream->tx->config.bond, want.tx) == 0)
 		stream->bond = stream->tx;
+	if (!(want.answers != NULL ? plan_answers(&engine->run, stream, &want, answer) : check_load(engine, &want, answer)) ||
+	    !plan_frames(&stream->frames, &want, answer) || !fit_port(stream, answer))
+		return false;
+	if (want.answers != NULL)
+		return true;
+	if (stream->frames.learned != 0)
+		return answer_error(answer, "bad_request", "only a stream that answers learns fields from arriving frames");
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
-	if (!plan_frames(&stream->frames, &want, answer) || !fit_port(stream, answer))
-		return false;
 	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
 		   stream->tx->config.tx_descriptors * 3 / 4);
 	return true;
@@ -384,7 +451,7 @@ static bool too_many_on_port(const struct run *run, const struct port *port)
 	unsigned int streams = 0;
 
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		streams += run->streams[at].tx == port;
+		streams += run->streams[at].tx == port && run->streams[at].answers == 0;
 	return streams > MAX_PORT_STREAMS;
 }
 
@@ -404,7 +471,7 @@ static bool plan_streams(struct engine *engine, const json_t *objects, uint64_t 
 	json_array_foreach(objects, index, object) {
 		struct stream *stream = &run->streams[index];
 
-		stream->id = (uint8_t)index;
+		stream->id = stream->opening = (uint8_t)index;
 		stream->trial = run->trial;
 		stream->timebase = engine->timebase;
 		if (!plan_stream(engine, stream, object, answer))
@@ -460,6 +527,24 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 	for (uint32_t at = 0; at < stream->frames.templates && port->places.count < MAX_PLACES; at++)
 		places_add(&port->places, stream->frames.template[at]->signature);
 	return track != NULL;
+}
+
+/* So that what arrives is answered; and which stream is the last of its conversation, or alone. */
+static void plan_conversations(struct run *run)
+{
+	for (unsigned int at = 0; at < run->stream_count; at++) {
+		struct stream *stream = &run->streams[at];
+
+		stream->final = true;
+		for (unsigned int before = 0; before < at; before++)
+			run->streams[before].final &= run->streams[before].opening != stream->opening;
+		for (uint64_t left = stream->answers; left != 0; left &= left - 1) {
+			struct track *track = stream_track(&run->streams[__builtin_ctzll(left)]);
+
+			track->answered_by |= UINT64_C(1) << at;
+			track->streams = run->streams;
+		}
+	}
 }
 
 /* A track for each address that the monitor tells apart, in front of the one for all others. */
@@ -637,6 +722,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->rejoins = rejoins;
 	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
 		return false;
+	plan_conversations(run);
 	plan_buffers(engine);
 	return plan_windows(run, &windows, answer);
 }
@@ -657,6 +743,9 @@ void plan_free(struct engine *engine)
 	for (unsigned int at = 0; at < run->stream_count; at++)
 		frame_set_free(&run->streams[at].frames);
 	windows_free(engine);
+	for (unsigned int at = 0; at < run->queue_count; at++)
+		free(run->queues[at]);
+	run->queue_count = 0;
 	free(run->streams);
 	run->streams = NULL;
 	run->stream_count = 0;

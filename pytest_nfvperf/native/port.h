@@ -130,6 +130,17 @@ uint16_t port_frame_room(const struct port *port);
  * former trial left there is made the pattern again. */
 void port_prepare_buffers(struct port *port, uint16_t bytes);
 
+/* The member by which a bond sends: another one where its switch went. */
+static inline struct port *port_sender(struct port *leader)
+{
+	struct port *sender = leader->sender;
+
+	while (sender->left && sender->next != leader->sender)
+		sender = sender->next;
+	leader->sender = sender;
+	return sender;
+}
+
 /* Hands mbufs to a transmit queue of a DPDK port; returns how many it took. */
 static inline uint16_t port_send_mbufs(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {

@@ -5,6 +5,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_cycles.h>
 
+#include "answer.h"
 #include "forward.h"
 #include "receive.h"
 
@@ -228,7 +229,10 @@ static inline void count_number(struct track *track, struct frame frame, const s
 		note_arrival(track->gaps, seq > track->window->next ? seq - track->window->next : 0, due, cycles);
 	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
 	track->last_due = due;
-	seq_record(track->window, seq);
+	if (likely(track->answered_by == 0))
+		seq_record(track->window, seq);
+	else
+		answers_note(track, frame.bytes, signature, seq);
 }
 
 /* A frame of this trial and stream. False, and nothing is counted, where it has not the end that it was sent with. */

@@ -48,6 +48,8 @@ struct gap_log {
 struct track {
 	const struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
+	uint64_t answered_by; /* bits: streams that answer its frames, where it ends: see answer.h */
+	struct stream *streams; /* that those are numbers of; NULL: none answers */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
 	struct frame_cursor due; /* of the frame with the number that the window has next */

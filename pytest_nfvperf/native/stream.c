@@ -222,17 +222,6 @@ static void refuse_due(struct stream *stream, uint64_t backlog, bool away)
 	stream->waiting = false;
 }
 
-/* The member by which a bond sends: another one where its switch went. */
-static struct port *sender_of(struct port *leader)
-{
-	struct port *sender = leader->sender;
-
-	while (sender->left && sender->next != leader->sender)
-		sender = sender->next;
-	leader->sender = sender;
-	return sender;
-}
-
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 {
 	uint64_t now = clock_look(clock);
@@ -241,7 +230,7 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 
 	stream->absences_seen = clock->absences;
 	if (unlikely(stream->bond != NULL))
-		stream->tx = sender_of(stream->bond);
+		stream->tx = port_sender(stream->bond);
 	if (unlikely(stream->tx->left)) {
 		refuse_due(stream, backlog, away);
 		return 0;

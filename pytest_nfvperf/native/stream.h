@@ -32,8 +32,15 @@ struct stream {
 	struct timebase timebase;
 	struct pacer pacer;
 	uint32_t sample_every; /* 0: no latency samples */
+	/* bits: earlier streams, whose frames this one answers; 0: its own are due as the pacer says. The pacer of one that
+	 * answers only counts: `frames` that were due, and `next`, those of them that were dealt with. See answer.h. */
+	uint64_t answers;
+	struct answer_queue *queue; /* in which answers wait */
+	uint8_t opening; /* the stream that begins its conversation */
+	bool final; /* the conversation ends with it: what arrives of it are conversations */
 
 	struct frame_cursor cursor; /* of the next frame to be sent */
+	uint64_t cursor_number; /* of an answer: the number of that */
 	/*
 	 * A trial begins in the middle of a line of the ring, mostly. The frames that complete it are
 	 * sent alone, and the switch gets time to take them: it then begins with a line, as we do.

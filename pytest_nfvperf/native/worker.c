@@ -40,6 +40,8 @@ static void wait_for_start(struct worker *worker)
 	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
 	for (unsigned int at = 0; at < worker->stream_count; at++)
 		stream_begin(worker->streams[at], start, run->residual);
+	for (unsigned int at = 0; at < worker->answer_count; at++)
+		worker->answers[at]->cursor = frame_cursor_at(&worker->answers[at]->frames, 0);
 	for (unsigned int at = 0; run->gap != 0 && at < worker->receiver_count; at++)
 		for (int id = 0; id < MAX_STREAMS; id++)
 			if (worker->receivers[at]->tracks[id] != NULL)
@@ -83,6 +85,9 @@ static uint32_t send_turn(struct worker *worker)
 {
 	uint32_t sent = 0;
 
+	/* First: a full ring is to hold up new conversations, and not those that have begun. */
+	for (unsigned int at = 0; at < worker->queue_count; at++)
+		sent += answers_send(worker->queues[at], clock_look(&worker->clock));
 	for (unsigned int at = 0; at < worker->stream_count; at++) {
 		struct stream *stream = worker->streams[at];
 
@@ -133,12 +138,17 @@ static uint32_t poll_turn(struct worker *worker)
 	return received;
 }
 
-/* Where copies go to a monitor the residual time is waited for them, since none of them may be due. */
+/*
+ * Where copies go to a monitor the residual time is waited for them, since none of them may be due. Streams that answer
+ * come behind those that they answer: whose frames have all come by now, of that all answers are due by now.
+ */
 static bool all_received(const struct run *run)
 {
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		const struct stream *stream = &run->streams[at];
 
+		if (stream->answers != 0 && !answers_done(stream))
+			return false;
 		for (unsigned int each = 0; each < stream->receivers; each++) {
 			const struct track *track = stream->receiver[each]->tracks[stream->id];
 
@@ -236,6 +246,8 @@ static void poll_until_end(struct worker *worker)
 		health->turns++;
 	}
 	health->cycles = worker->clock.last - begin;
+	for (unsigned int at = 0; at < worker->queue_count; at++)
+		answers_refuse(worker->queues[at]);
 }
 
 int worker_main(void *opaque)

@@ -58,7 +58,7 @@ from pytest_nfvperf.measure.trials import (
     Trial,
     as_it_is,
 )
-from pytest_nfvperf.model.display import format_fps, storable
+from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS, rig_facts
@@ -637,7 +637,7 @@ def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> s
     worst = bounding(outcomes, trials)
     if worst is None or worst.ledger is None:
         return None
-    return f"{worst.id}, {format_fps(worst.result.spec.load_fps)} per direction\n{ledger_text(worst.ledger)}"
+    return f"{worst.id}, {worst.result.spec.load_text} per direction\n{ledger_text(worst.ledger)}"
 
 
 def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:

@@ -12,11 +12,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import format_fps, format_ratio, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.traffic.conversation import Conversation, Step
 from pytest_nfvperf.model.traffic.traffic import WIRE_OVERHEAD_BYTES, Traffic
 
 MOST_CLASSES = 8
@@ -73,6 +74,7 @@ class TrafficMix:
     """
 
     classes: tuple[TrafficClass, ...]
+    is_conversation: ClassVar[bool] = False
 
     def __init__(self, **classes: Any) -> None:
         if not 1 <= len(classes) <= MOST_CLASSES:
@@ -248,6 +250,12 @@ def classes_of(traffic: AnyTraffic) -> tuple[TrafficClass, ...]:
     return (TrafficClass("", traffic, 1.0, sends="both" if traffic.bidirectional else "forward"),)
 
 
+def steps_of(traffic: AnyTraffic) -> tuple[Step, ...]:
+    """Those of a conversation, whose load is connections a second; () of other frames, and of a mix."""
+    source = traffic.frame_source if isinstance(traffic, Traffic) else None
+    return source.steps if isinstance(source, Conversation) else ()
+
+
 def least_load_fps(traffic: AnyTraffic, duration_s: float) -> int:
     """Frames/s per direction of which each class sends a frame at least in a trial of this duration."""
     if isinstance(traffic, Traffic):
@@ -274,6 +282,11 @@ class ClassStream:
     fps: int
     frames: int
     receivers: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Of a conversation; () of other frames."""
+        return steps_of(self.sent.traffic)
 
     def by_receiver(self) -> tuple[ClassStream, ...]:
         """The stream once for each direction in which its frames arrive, with that as its direction."""
@@ -317,6 +330,7 @@ def learning_streams(traffic: AnyTraffic, reverses: Sequence[bool], fps: int, fr
         ClassStream(number, traffic_class, reverse, fps, frames)
         for number, reverse in enumerate(reverses)
         for traffic_class in classes_of(traffic)
+        if not (reverse and steps_of(traffic_class.traffic))  # its answers are sent there
     )
 
 
@@ -361,6 +375,8 @@ def _class_of(name: str, entry: Any) -> TrafficClass:
     direction: Any = sends[0] if sends else "both" if traffic.bidirectional else "forward"
     if direction not in _SENDS:
         raise ArgumentError(f"TrafficMix(): {name} is sent {shown_value(direction)}: write one of {listed(_SENDS)}")
+    if direction != "forward" and steps_of(traffic):
+        raise ArgumentError(f"TrafficMix(): {name} is a conversation, which is sent 'forward': leave {direction!r} out")
     return TrafficClass(name, traffic, *_share_of(name, share), sends=direction)
 
 

@@ -245,7 +245,7 @@ class EmbeddedGenerator(Generator):
         until = time.monotonic() + self._options.learn_timeout_s
         while True:
             answer = self._command("learn", _COMMAND_DEADLINE_S, streams=sent, residual_ns=_LEARN_RESIDUAL_NS)
-            own = answer["streams"][: len(wanted)]
+            own = answer["streams"][: sum(max(1, len(stream.steps)) for stream in wanted)]
             received_all = all(stream["received"] >= stream["sent"] > 0 for stream in own)
             if received_all or time.monotonic() > until:
                 return

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams that answer: frame n of one is sent when frame n of each stream that it answers has come. So a conversation is
+ * a chain of streams between two ports, and nothing is kept of one between its frames: each carries the number, and the
+ * time at which the conversation was due. Who receives the frames of a port also sends its answers: one thread.
+ */
+#ifndef NFVPERF_ANSWER_H
+#define NFVPERF_ANSWER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "port.h"
+#include "receive.h"
+#include "stream.h"
+
+enum { MOST_WAITING = 8192 }; /* answers of a port; a power of two */
+
+/* One that is due, and what it takes from the frame that came last of those that it answers. */
+struct answer {
+	struct stream *stream;
+	uint64_t number;
+	uint32_t scheduled;
+	uint16_t lateness;
+	bool sampled;
+	uint64_t value[MAX_FIELDS]; /* of the fields that are learned, one after the other */
+};
+
+/* The answers that leave by one port, in the order in which they became due. They wait while its ring is full. */
+struct answer_queue {
+	struct port *port;
+	bool bonded; /* that is the leader of a bond, and any member of it sends */
+	uint32_t first, count;
+	struct answer waiting[MOST_WAITING];
+};
+
+/* Frame `seq` of a track that streams answer came, whatever is in it. Records it, too. */
+void answers_note(struct track *track, const uint8_t *bytes, const struct signature *signature, uint64_t seq);
+
+/* Sends what waits, as far as there is room. Returns frames sent. */
+uint32_t answers_send(struct answer_queue *queue, uint64_t now);
+
+/* Nobody will send what waits. */
+void answers_refuse(struct answer_queue *queue);
+
+/* All answers of this stream that were due by now were sent, or refused. */
+static inline bool answers_done(const struct stream *stream)
+{
+	return __atomic_load_n(&stream->pacer.next, __ATOMIC_ACQUIRE) == stream->pacer.frames;
+}
+
+#endif

@@ -1,0 +1,59 @@
+"""Conversation's own frames on a real engine and an ideal switch: each kind opens, answers and ends as it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf import Conversation
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from tests.functional.generator_support import Rig, loop_in, looped_rig, run_dir, spec
+
+SIX = {"client_ip": "2001:2::1", "server_ip": "2001:2:0:8000::1"}
+KINDS = {
+    "tcp": Conversation.tcp(),
+    "tcp over ipv6, segments": Conversation.tcp(response=5000, clients=7, **SIX),
+    "rst": Conversation.tcp(close="rst"),
+    "open": Conversation.tcp(close="none", vlan=42),
+    "no data": Conversation.tcp(request=0, response=0, ports=range(2000, 2100)),
+    "nat": Conversation.tcp(nat="both"),
+    "udp": Conversation.udp(clients=3),
+    "udp over ipv6": Conversation.udp(nat="source", **SIX),
+    "icmp": Conversation.icmp(),
+    "icmpv6": Conversation.icmp(vlan=7, **SIX),
+}
+DROP_EVERY = 100
+
+
+@pytest.fixture(scope="module", params=[0, DROP_EVERY], ids=["whole", "losing"])
+def rig(request: pytest.FixtureRequest) -> Iterator[tuple[Rig, int]]:
+    with (
+        run_dir() as directory,
+        loop_in(directory, drop_every=request.param) as loop,
+        looped_rig(directory, loop) as made,
+    ):
+        made.generator.attach(made.ports)
+        made.generator.wait_links_up(5.0)
+        yield made, request.param
+
+
+@pytest.mark.parametrize("traffic", KINDS.values(), ids=KINDS.keys())
+def test_connections_come_to_their_end(rig: tuple[Rig, int], traffic: Traffic) -> None:
+    made, drop_every = rig
+    forward = made.directions[:1]
+    made.generator.learn(traffic, forward)
+    result = made.generator.run_trial(spec(forward, traffic=traffic, duration_s=0.2, latency=True))
+    (count,) = result.counts
+    kinds = [step.name for step in count.steps]
+    assert kinds == [step.name for step in traffic.packet.steps]
+    assert count.sent + count.skipped == count.intended == 4000
+    assert (count.duplicated, count.corrupted, count.misdirected, count.foreign) == (0, 0, 0, 0)
+    assert sum(step.failed for step in count.steps) == count.lost
+    if drop_every:
+        assert all(step.failed > 0 for step in count.steps)
+        sent, received = (sum(getattr(step, name) for step in count.steps) for name in ("sent", "received"))
+        assert (sent - received) * drop_every == pytest.approx(sent, abs=2 * drop_every)
+    else:
+        assert count.lost == 0
+        assert count.latency is not None
