@@ -265,10 +265,6 @@ static const char *plan_field(struct frame_set *set, unsigned int which)
 	field->first &= field->mask;
 	if (field_bits(field).first >= 8U * set->compared_from && !may_change(set, field_bits(field)))
 		set->compared_fields |= (uint8_t)(1U << which);
-	if (field->from != 0) {
-		set->learned |= (uint8_t)(1U << which);
-		set->learned_in_front = (uint16_t)larger(set->learned_in_front, (size_t)-field->from);
-	}
 	if (!field->random)
 		return NULL;
 	/* Read one after the other: cheaper for each frame than the network. */
@@ -279,6 +275,16 @@ static const char *plan_field(struct frame_set *set, unsigned int which)
 		places[at] = permuted(at, (uint32_t)field->count, field->seed);
 	field->places = places;
 	return NULL;
+}
+
+static void plan_learned(struct frame_set *set)
+{
+	for (unsigned int at = 0; at < set->fields; at++) {
+		if (set->field[at].from == 0)
+			continue;
+		set->learned |= (uint8_t)(1U << at);
+		set->learned_in_front = (uint16_t)larger(set->learned_in_front, (size_t)-set->field[at].from);
+	}
 }
 
 static void plan_checksum(struct frame_set *set, unsigned int which)
@@ -482,6 +488,7 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 		wrong = plan_field(set, at);
 	if (wrong != NULL)
 		return wrong;
+	plan_learned(set);
 	for (unsigned int at = 0; at < set->checksums; at++)
 		plan_checksum(set, at);
 	set->quick = is_quick(set);

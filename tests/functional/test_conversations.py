@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop
 from tests.functional.conversation_frames import streams
-from tests.functional.engine_talk import Talk, talk, talks
+from tests.functional.engine_talk import PORT, STREAM, Talk, talk, talks
 from tests.functional.generator_support import loop_in, run_dir
 
 __all__ = ["talk", "talks"]
@@ -43,15 +45,22 @@ def conversations(talk: Talk, *, frames: int = 20_000, fps: int = 50_000, **chan
 
 
 def test_each_frame_that_comes_is_answered_once(joined: Talk, drop_every: int) -> None:
-    answer = conversations(joined)
+    answer = conversations(joined, window_ns=10_000_000)
     rows = answer["streams"]
     opened = rows[0]["sent"]
     assert opened + rows[0]["skipped"] + rows[0]["refused"] == 20_000
     for row in rows:
         assert [row[key] for key in ("duplicated", "out_of_order", "corrupted", "misdirected")] == [0, 0, 0, {}]
-    for before, row in zip(rows, rows[1:], strict=False):
+    for before, row in itertools.pairwise(rows):
         assert row["intended"] == row["sent"] == before["received"]
         assert (row["refused"], row["skipped"]) == (0, 0)
+    (windows,) = (worker["windows"] for worker in answer["workers"])
+    sums = dict(zip(windows["columns"], map(sum, zip(*windows["rows"], strict=True)), strict=True))
+    assert [sums[key] for key in ("sent", "received", "missing")] == [
+        rows[0]["sent"],
+        rows[-1]["received"],
+        rows[-1]["highest_seq"] - rows[-1]["received"],
+    ]
     assert answer["complete"] is (drop_every == 0)
     if drop_every == 0:
         assert rows[-1]["received"] == opened
@@ -60,3 +69,34 @@ def test_each_frame_that_comes_is_answered_once(joined: Talk, drop_every: int) -
         sent, received = (sum(row[key] for row in rows) for key in ("sent", "received"))
         assert DROP_EVERY * (sent - received) == pytest.approx(sent, abs=2 * DROP_EVERY)
         assert all(row["received"] < row["sent"] for row in rows)
+
+
+LEARNED = {"offset": 30, "size": 4, "bits": 32, "first": 0, "count": 1, "from": -16}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answers": []}, "answers must be a list of indexes of earlier streams"),
+        ({"answers": [2]}, "answers must be a list of indexes of earlier streams"),
+        ({"answers": ["0"]}, "answers must be a list of indexes of earlier streams"),
+        ({"answers": [0, 1]}, "stream 2 answers streams of two conversations"),
+        ({"rx": "p1"}, "stream 2 cannot answer stream 0: the tx of each must be the other's only rx"),
+        ({"rx": ["p0", "p1"]}, "stream 2 cannot answer stream 0: "),
+        ({"fps": 1}, "a stream that answers has no fps, frames and queue_depth"),
+        ({"fields": [{**LEARNED, "from": 1}]}, r"fields\[0\]: a number is out of range"),
+        ({"fields": [{**LEARNED, "from": -3}]}, r"fields\[0\] must learn a value that is in front of the signature"),
+        ({"answers": None, "fields": [LEARNED]}, "only a stream that answers learns fields from arriving frames"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], message: str) -> None:
+    for name in ("p0", "p1"):
+        assert talk.ask(**{**PORT, "name": name})["ok"]
+    back = {key: STREAM[key] for key in ("tx", "rx", "templates", "signatures")} | {"answers": [0], **change}
+    if back["answers"] is None:
+        back = {**STREAM, **change}
+        del back["answers"]
+    answer = talk.ask(cmd="trial", residual_ns=0, streams=[STREAM, STREAM, back])
+    assert answer["code"] in {"bad_request", "bad_template"}
+    assert re.search(message, answer["error"]), answer["error"]
+    assert talk.ask(cmd="trial", residual_ns=10**8, streams=[STREAM])["ok"]
