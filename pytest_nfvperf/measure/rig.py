@@ -347,6 +347,10 @@ class LiveTopology:
     def counters(self) -> list[CounterSnapshot]:
         return [collector.snapshot() for collector in self.deployment.collectors]
 
+    def connections(self) -> Mapping[int, int]:
+        """How many connections the DUT tracks now, by zone of the topology's parts; {} for one without any."""
+        return self.deployment.built.connections()
+
     def firewall(self) -> Mapping[str, Sequence[str]]:
         """Active firewall rules of the datapath and its namespaces, by namespace; empty if there are none."""
         return self.deployment.built.firewall()
@@ -678,6 +682,7 @@ class Rig:
             vnf_counts=deployment.vnfs.counts,
             alone=_only_generator_sends(topology),
             come_back=deployment.built.come_back,
+            flush=deployment.built.flush_connections,
         )
 
 

@@ -479,6 +479,7 @@ class TrialRunner:
         vnf_counts: of VNFs that are processes.
         alone: only the generator sends frames into the datapath: there are no VNFs.
         come_back: how the DUT returns frames.
+        flush: removes what the DUT remembers of connections, before each trial.
     """
 
     generator: Generator
@@ -492,6 +493,7 @@ class TrialRunner:
     vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple
     alone: bool = False
     come_back: ComeBack = "as sent"
+    flush: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.recorder = self.context.recorder
@@ -548,6 +550,7 @@ class TrialRunner:
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
+        self.flush()
         distance_ns = None if anywhere else self._settled()
         if spec.window_s is not None:
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.

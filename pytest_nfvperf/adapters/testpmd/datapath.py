@@ -114,6 +114,7 @@ def _impossible_parts(topology: Topology) -> Iterator[str]:
     for part in (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules):
         yield f"it has {part!r}"
     yield from (f"it has a {one}" for one in topology.limiters)
+    yield from (f"it has {one}" for one in topology.connections)
     for port in topology.ports:
         if port.role is PortRole.MONITOR or port.members:
             yield f"port {port.name!r} is a {'bond' if port.members else 'monitor'}"
