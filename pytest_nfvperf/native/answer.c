@@ -20,11 +20,20 @@ static bool all_came(const struct stream *stream, const struct stream *streams, 
 	return true;
 }
 
-/* It will not be sent. */
-static void refuse(struct stream *stream)
+/* A place behind those that wait; NULL where there is none, and the frame is refused. */
+static struct answer *queue_next(struct stream *stream, uint64_t number)
 {
-	stream->refused++;
-	__atomic_store_n(&stream->pacer.next, stream->pacer.next + 1, __ATOMIC_RELEASE);
+	struct answer_queue *queue = stream->queue;
+	struct answer *answer;
+
+	if (unlikely(queue->count == MOST_WAITING)) {
+		stream->refused++;
+		return NULL;
+	}
+	answer = &queue->waiting[(queue->first + queue->count++) % MOST_WAITING];
+	answer->stream = stream;
+	answer->number = number;
+	return answer;
 }
 
 static void learn(struct answer *answer, const uint8_t *signature_at)
@@ -42,20 +51,15 @@ static void learn(struct answer *answer, const uint8_t *signature_at)
 /* Of a frame from which headers were taken on the way, what is learned may be gone: such a frame is not answered. */
 static void add(struct stream *stream, const uint8_t *bytes, const struct signature *signature, uint64_t number)
 {
-	struct answer_queue *queue = stream->queue;
 	const uint8_t *signature_at = (const void *)signature;
 	struct answer *answer;
 
 	if (unlikely(signature_at - bytes < stream->frames.learned_in_front))
 		return;
 	stream->pacer.frames++;
-	if (unlikely(queue->count == MOST_WAITING)) {
-		refuse(stream);
+	answer = queue_next(stream, number);
+	if (unlikely(answer == NULL))
 		return;
-	}
-	answer = &queue->waiting[(queue->first + queue->count++) % MOST_WAITING];
-	answer->stream = stream;
-	answer->number = number;
 	answer->scheduled = signature->scheduled;
 	answer->lateness = signature->lateness;
 	answer->sampled = signature->stream & SIGNATURE_SAMPLED;
@@ -69,12 +73,42 @@ void answers_note(struct track *track, const uint8_t *bytes, const struct signat
 	seq_record(track->window, seq);
 	if (unlikely(track->window->received == before))
 		return;
+	if (track->came != NULL && seq < track->came_room)
+		track->came[seq / 64] |= UINT64_C(1) << seq % 64;
 	for (uint64_t left = track->answered_by; left != 0; left &= left - 1) {
 		struct stream *stream = &track->streams[__builtin_ctzll(left)];
 
 		if (all_came(stream, track->streams, seq))
 			add(stream, bytes, signature, seq);
 	}
+}
+
+/* ---- frames that are due by themselves, after others */
+
+static void follow(struct stream *stream, uint64_t number, uint64_t now)
+{
+	uint64_t due = pacer_scheduled(&stream->pacer, number), late = (int64_t)(now - due) > 0 ? now - due : 0;
+	unsigned int shift = stream->timebase.shift;
+	struct answer *answer;
+
+	if (!(stream_track(stream->after)->came[number / 64] >> number % 64 & 1)) {
+		stream->failed_before++;
+		return;
+	}
+	answer = queue_next(stream, number);
+	if (unlikely(answer == NULL))
+		return;
+	if (late > stream->longest_lateness)
+		stream->longest_lateness = late;
+	answer->scheduled = (uint32_t)(due >> shift);
+	answer->sampled = number % stream->sample_every == 0;
+	answer->lateness = answer->sampled ? lateness_encode(late >> shift) : 0;
+}
+
+void answers_follow(struct stream *stream, uint64_t due, uint64_t now)
+{
+	for (; due > 0; due--)
+		follow(stream, stream->pacer.next++, now);
 }
 
 /* ---- answers that go */
@@ -114,7 +148,6 @@ static void account(struct stream *stream, uint16_t length, uint64_t now)
 	stream->last_sent = now;
 	stream->sent++;
 	stream->sent_bytes += length + FCS_BYTES;
-	__atomic_store_n(&stream->pacer.next, stream->pacer.next + 1, __ATOMIC_RELEASE);
 }
 
 /* As stream.c spreads flows: they keep their queue and their order. */
@@ -185,6 +218,6 @@ uint32_t answers_send(struct answer_queue *queue, uint64_t now)
 void answers_refuse(struct answer_queue *queue)
 {
 	for (uint32_t at = 0; at < queue->count; at++)
-		refuse(answer_at(queue, at)->stream);
+		answer_at(queue, at)->stream->refused++;
 	queue->first = queue->count = 0;
 }

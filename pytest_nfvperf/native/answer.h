@@ -3,6 +3,9 @@
  * Streams that answer: frame n of one is sent when frame n of each stream that it answers has come. So a conversation is
  * a chain of streams between two ports, and nothing is kept of one between its frames: each carries the number, and the
  * time at which the conversation was due. Who receives the frames of a port also sends its answers: one thread.
+ *
+ * A stream may also have times of its own, and send frame n then if that of another one has come: so conversations are
+ * held, and one bit is kept of each.
  */
 #ifndef NFVPERF_ANSWER_H
 #define NFVPERF_ANSWER_H
@@ -43,10 +46,16 @@ uint32_t answers_send(struct answer_queue *queue, uint64_t now);
 /* Nobody will send what waits. */
 void answers_refuse(struct answer_queue *queue);
 
-/* All answers of this stream that were due by now were sent, or refused. */
+/* Of a stream that is sent after another: so many more are due. They are sent with the answers if that came. */
+void answers_follow(struct stream *stream, uint64_t due, uint64_t now);
+
+/* What was due by now of a stream whose frames wait in such a queue does not wait any more. */
 static inline bool answers_done(const struct stream *stream)
 {
-	return __atomic_load_n(&stream->pacer.next, __ATOMIC_ACQUIRE) == stream->pacer.frames;
+	const struct pacer *pacer = &stream->pacer;
+
+	return stream->sent + stream->refused + stream->failed_before + pacer->skipped_away + pacer->skipped_behind ==
+	       pacer->frames;
 }
 
 #endif

@@ -15,14 +15,17 @@ enum {
 	DEFAULT_GAP_LIMIT_NS = 100000,
 	SHORTEST_INTERVAL_NS = 10000000,
 	DEFAULT_COMPARED_FROM = 14,
+	MOST_HELD = 1000000000, /* conversations: a bit each */
 	SHORTEST_WINDOW_NS = 1000000,
 	MOST_WINDOWS = 100000, /* 64 bytes each and thread, and a row of the answer */
 };
 
+#define LATEST_START_NS INT64_C(100000000000000)
+
 struct stream_request {
 	const char *tx;
 	json_t *rx, *templates, *signatures, *order, *fields, *checksums, *changeable, *balances, *answers;
-	json_int_t fps, frames, queue_depth, combinations, compared_from;
+	json_int_t fps, frames, queue_depth, combinations, compared_from, start_ns, after;
 };
 
 /* ---- a stream's frames */
@@ -282,6 +285,8 @@ static bool check_load(const struct engine *engine, const struct stream_request 
 	/* 32.32 fixed point times the frame's index must fit 128 bits, and a day at 100 Mpps does. */
 	if (want->frames < 1 || want->frames > INT64_C(10000000000000))
 		return answer_error(answer, "bad_request", "frames must be 1..10^13");
+	if (want->start_ns < 0 || want->start_ns > LATEST_START_NS)
+		return answer_error(answer, "bad_request", "start_ns must be 0..10^14");
 	return true;
 }
 
@@ -327,6 +332,7 @@ static bool plan_answered(const struct run *run, struct stream *stream, const js
 	stream->answers |= UINT64_C(1) << id;
 	stream->opening = other->opening;
 	stream->fps = other->fps;
+	stream->delay = other->delay;
 	return true;
 }
 
@@ -337,11 +343,32 @@ static bool plan_answers(struct run *run, struct stream *stream, const struct st
 
 	if (json_array_size(want->answers) == 0)
 		return answer_error(answer, "bad_request", "answers must be a list of indexes of earlier streams");
-	if (want->fps != 0 || want->frames != 0 || want->queue_depth != 0)
-		return answer_error(answer, "bad_request", "a stream that answers has no fps, frames and queue_depth");
+	if (want->fps != 0 || want->frames != 0 || want->queue_depth != 0 || want->start_ns != 0 || want->after != -1)
+		return answer_error(answer, "bad_request",
+				    "a stream that answers has no fps, frames, queue_depth, start_ns and after");
 	json_array_foreach(want->answers, at, index)
 		if (!plan_answered(run, stream, index, answer))
 			return false;
+	stream->queue = answer_queue(run, stream);
+	return stream->queue != NULL || answer_error(answer, "no_memory", "no memory for answers");
+}
+
+static bool plan_after(struct run *run, struct stream *stream, const struct stream_request *want, json_t *answer)
+{
+	const struct stream *other = &run->streams[want->after >= 0 && want->after < stream->id ? want->after : 0];
+
+	if (want->after < 0 || want->after >= stream->id)
+		return answer_error(answer, "bad_request", "after must be the index of an earlier stream");
+	if (!turns_back(stream, other))
+		return answer_error(answer, "bad_request",
+				    "stream %u cannot be sent after stream %u: the tx of each must be the other's only rx",
+				    stream->id, other->id);
+	if (want->queue_depth != 0)
+		return answer_error(answer, "bad_request", "a stream that is sent after another has no queue_depth");
+	if (want->frames > MOST_HELD)
+		return answer_error(answer, "bad_request", "a stream that is sent after another has at most %d frames", MOST_HELD);
+	stream->opening = other->opening;
+	stream->after = other;
 	stream->queue = answer_queue(run, stream);
 	return stream->queue != NULL || answer_error(answer, "no_memory", "no memory for answers");
 }
@@ -385,13 +412,14 @@ static bool unpack_stream(json_t *object, struct stream_request *want, json_t *a
 {
 	json_error_t error;
 
-	*want = (struct stream_request){.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM};
+	*want = (struct stream_request){.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM, .after = -1};
 	if (json_unpack_ex(object, &error, JSON_STRICT,
-			   "{s:s, s:o, s?I, s?I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I, s?o}", "tx", &want->tx, "rx",
+			   "{s:s, s:o, s?I, s?I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I, s?o, s?I, s?I}", "tx", &want->tx, "rx",
 			   &want->rx, "fps", &want->fps, "frames", &want->frames, "templates", &want->templates, "signatures",
 			   &want->signatures, "order", &want->order, "fields", &want->fields, "checksums", &want->checksums,
 			   "changeable", &want->changeable, "balances", &want->balances, "combinations", &want->combinations, "compared_from",
-			   &want->compared_from, "queue_depth", &want->queue_depth, "answers", &want->answers) != 0)
+			   &want->compared_from, "queue_depth", &want->queue_depth, "answers", &want->answers,
+			   "start_ns", &want->start_ns, "after", &want->after) != 0)
 		return answer_error(answer, "bad_request", "stream: %s", error.text);
 	if (!json_is_array(want->templates) || !json_is_array(want->signatures) ||
 	    (want->order != NULL && !json_is_array(want->order)))
@@ -435,6 +463,9 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 		return answer_error(answer, "bad_request", "only a stream that answers learns fields from arriving frames");
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
+	stream->delay = ns_to_cycles(&engine->timebase, (uint64_t)want.start_ns);
+	if (want.after != -1 && !plan_after(&engine->run, stream, &want, answer))
+		return false;
 	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
 		   stream->tx->config.tx_descriptors * 3 / 4);
 	return true;
@@ -451,7 +482,7 @@ static bool too_many_on_port(const struct run *run, const struct port *port)
 	unsigned int streams = 0;
 
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		streams += run->streams[at].tx == port && run->streams[at].answers == 0;
+		streams += run->streams[at].tx == port && run->streams[at].queue == NULL;
 	return streams > MAX_PORT_STREAMS;
 }
 
@@ -529,8 +560,24 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 	return track != NULL;
 }
 
+/* A bit of each number that a stream may send after this track's, resident. False when memory is short. */
+static bool keep_numbers(struct track *track, uint64_t numbers)
+{
+	size_t bytes = (numbers + 63) / 64 * sizeof(*track->came);
+
+	if (numbers <= track->came_room)
+		return true;
+	free(track->came);
+	track->came = malloc(bytes);
+	if (track->came == NULL)
+		return false;
+	memset(track->came, 0, bytes);
+	track->came_room = numbers;
+	return true;
+}
+
 /* So that what arrives is answered; and which stream is the last of its conversation, or alone. */
-static void plan_conversations(struct run *run)
+static bool plan_conversations(struct run *run, json_t *answer)
 {
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		struct stream *stream = &run->streams[at];
@@ -544,7 +591,13 @@ static void plan_conversations(struct run *run)
 			track->answered_by |= UINT64_C(1) << at;
 			track->streams = run->streams;
 		}
+		if (stream->after == NULL)
+			continue;
+		stream_track(stream->after)->streams = run->streams;
+		if (!keep_numbers(stream_track(stream->after), stream->pacer.frames))
+			return answer_error(answer, "no_memory", "no memory for the numbers of conversations");
 	}
+	return true;
 }
 
 /* A track for each address that the monitor tells apart, in front of the one for all others. */
@@ -670,7 +723,8 @@ static bool plan_windows(struct run *run, const struct window_request *want, jso
 		return answer_error(answer, "bad_request", "window_ns must be %d or more, or 0 for none",
 				    SHORTEST_WINDOW_NS);
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		longest = RTE_MAX(longest, run->streams[at].pacer.frames / run->streams[at].fps + 1);
+		longest = RTE_MAX(longest, run->streams[at].pacer.frames / run->streams[at].fps + 1 +
+						   (run->streams[at].delay + run->timebase.hz - 1) / run->timebase.hz);
 	run->window = ns_to_cycles(&run->timebase, (uint64_t)want->window_ns);
 	windows = (longest * run->timebase.hz + run->residual) / run->window + 1;
 	if (windows > MOST_WINDOWS)
@@ -720,9 +774,9 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);
 	run->gap = ns_to_cycles(&engine->timebase, (uint64_t)gap_ns);
 	run->rejoins = rejoins;
-	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
+	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer) ||
+	    !plan_conversations(run, answer))
 		return false;
-	plan_conversations(run);
 	plan_buffers(engine);
 	return plan_windows(run, &windows, answer);
 }

@@ -71,6 +71,7 @@ void track_free(struct track *track)
 		struct track *next = track->next;
 
 		free(track->window);
+		free(track->came);
 		free(track->latency);
 		free(track->latency_raw);
 		free(track->retired);
@@ -229,7 +230,7 @@ static inline void count_number(struct track *track, struct frame frame, const s
 		note_arrival(track->gaps, seq > track->window->next ? seq - track->window->next : 0, due, cycles);
 	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
 	track->last_due = due;
-	if (likely(track->answered_by == 0))
+	if (likely(track->streams == NULL))
 		seq_record(track->window, seq);
 	else
 		answers_note(track, frame.bytes, signature, seq);

@@ -49,7 +49,9 @@ struct track {
 	const struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
 	uint64_t answered_by; /* bits: streams that answer its frames, where it ends: see answer.h */
-	struct stream *streams; /* that those are numbers of; NULL: none answers */
+	struct stream *streams; /* that those are numbers of; NULL: none answers, and none is sent after it */
+	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
+	uint64_t came_room; /* numbers */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
 	struct frame_cursor due; /* of the frame with the number that the window has next */

@@ -5,6 +5,7 @@
 #include <rte_common.h>
 #include <rte_cycles.h>
 
+#include "answer.h"
 #include "stream.h"
 
 enum {
@@ -21,9 +22,9 @@ static uint64_t position_of(const struct stream *stream)
 void stream_begin(struct stream *stream, uint64_t start, uint64_t patience)
 {
 	stream->full_for = ns_to_cycles(&stream->timebase, FULL_FOR_NS);
-	stream->pacer.start = start;
+	stream->pacer.start = start + stream->delay;
 	stream->lead = lead_of(position_of(stream));
-	stream->lead_until = stream->lead != 0 ? start + ns_to_cycles(&stream->timebase, LEAD_NS) : 0;
+	stream->lead_until = stream->lead != 0 ? stream->pacer.start + ns_to_cycles(&stream->timebase, LEAD_NS) : 0;
 	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
 	stream->absences_seen = 0;
 	stream->until_sample = 0;
@@ -237,6 +238,10 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	}
 	if (backlog > 0)
 		backlog = to_send(stream, backlog, away, now);
+	if (unlikely(stream->after != NULL)) {
+		answers_follow(stream, backlog, now);
+		return 0;
+	}
 	if (unlikely(lead_stands_alone(stream, now)))
 		return 0;
 	return backlog > 0 ? send_due(stream, backlog, now) : 0;

@@ -32,10 +32,13 @@ struct stream {
 	struct timebase timebase;
 	struct pacer pacer;
 	uint32_t sample_every; /* 0: no latency samples */
+	uint64_t delay; /* cycles from the trial's start to its own */
 	/* bits: earlier streams, whose frames this one answers; 0: its own are due as the pacer says. The pacer of one that
-	 * answers only counts: `frames` that were due, and `next`, those of them that were dealt with. See answer.h. */
+	 * answers only counts `frames` that were due. See answer.h. */
 	uint64_t answers;
-	struct answer_queue *queue; /* in which answers wait */
+	const struct stream *after; /* it sends only numbers that came of that one; NULL: all */
+	struct answer_queue *queue; /* of either: in which its frames wait; NULL: it is neither */
+	uint64_t failed_before; /* numbers that had not come when they were due here */
 	uint8_t opening; /* the stream that begins its conversation */
 	bool final; /* the conversation ends with it: what arrives of it are conversations */
 

@@ -47,6 +47,8 @@ static void count_streams(const struct worker *worker, struct window *window)
 	for (unsigned int at = 0; at < worker->stream_count; at++) {
 		const struct stream *stream = worker->streams[at];
 
+		if (stream->opening != stream->id)
+			continue;
 		window->sent += stream->sent;
 		window->refused += stream->refused;
 		window->skipped += stream->pacer.skipped_away + stream->pacer.skipped_behind;

@@ -45,7 +45,8 @@ static void wait_for_start(struct worker *worker)
 	for (unsigned int at = 0; run->gap != 0 && at < worker->receiver_count; at++)
 		for (int id = 0; id < MAX_STREAMS; id++)
 			if (worker->receivers[at]->tracks[id] != NULL)
-				track_begin(worker->receivers[at]->tracks[id], start, &worker->clock);
+				track_begin(worker->receivers[at]->tracks[id],
+					    start + worker->receivers[at]->tracks[id]->stream->delay, &worker->clock);
 	worker->windows.next = worker->windows.kept != NULL ? start + worker->windows.length : UINT64_MAX;
 }
 
@@ -147,7 +148,7 @@ static bool all_received(const struct run *run)
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		const struct stream *stream = &run->streams[at];
 
-		if (stream->answers != 0 && !answers_done(stream))
+		if (stream->queue != NULL && !answers_done(stream))
 			return false;
 		for (unsigned int each = 0; each < stream->receivers; each++) {
 			const struct track *track = stream->receiver[each]->tracks[stream->id];
@@ -188,7 +189,7 @@ static void give_up_if_lost(struct worker *worker)
 		refused = worker->windows.refused_undisturbed;
 	else
 		for (unsigned int at = 0; at < worker->stream_count; at++)
-			refused += worker->streams[at]->refused;
+			refused += worker->streams[at]->opening == worker->streams[at]->id ? worker->streams[at]->refused : 0;
 	if (refused > run->most_refused) {
 		__atomic_store_n(&run->given_up, true, __ATOMIC_RELEASE);
 		__atomic_store_n(&run->halt, true, __ATOMIC_RELEASE);

@@ -33,6 +33,18 @@ FIVE = (
     Step(True, ACK, seq=22, ack=102),
 )
 
+HELD = (
+    Step(True, SYN),
+    Step(False, SYN | ACK, ack=1),
+    Step(True, ACK, seq=1, ack=1, payload=20),
+    Step(False, ACK, seq=1, ack=21, payload=100),
+    Step(True, ACK | FIN, seq=21, ack=101),
+    Step(False, ACK | FIN, seq=101, ack=22),
+    Step(True, ACK, seq=22, ack=102),
+)
+CLOSE = 4
+"""The step of HELD by which the client closes, at a time of its own."""
+
 
 def internet_sum(data: bytes) -> int:
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
@@ -66,8 +78,12 @@ def streams(
     clients: int = 100,
     ports: int = 1000,
     learned: bool = True,
+    held_ns: int = 0,
 ) -> list[dict[str, Any]]:
-    """Each step answers the one before it. The server learns the client's address and port from what arrives."""
+    """Each step answers the one before it. The server learns the client's address and port from what arrives.
+
+    With ``held_ns`` the step CLOSE is sent so long after the opening, of conversations that have come so far.
+    """
 
     def field(offset: int, size: int, first: int, step: int, count: int, every: int = 1) -> dict[str, Any]:
         values = {"first": first, "step": step, "count": count, "every": every}
@@ -95,5 +111,10 @@ def streams(
             ],
             "combinations": clients * ports * (1 << 32 - _SHIFT),
         }
-        found.append(stream | ({"answers": [index - 1]} if index else {"fps": fps, "frames": frames}))
+        if index == 0:
+            found.append(stream | {"fps": fps, "frames": frames})
+        elif held_ns and index == CLOSE:
+            found.append(stream | {"after": index - 1, "fps": fps, "frames": frames, "start_ns": held_ns})
+        else:
+            found.append(stream | {"answers": [index - 1]})
     return found

@@ -364,8 +364,46 @@ static void test_what_is_learned_is_gone(void)
 	rig_free();
 }
 
+/* Those that came so far are sent at their own times; the others have failed before. */
+static void test_sent_after_others(void)
+{
+	struct stream *stream = &rig.streams[1];
+	uint64_t came = 0;
+
+	rig_make(false);
+	rig.track[0]->answered_by = 0;
+	rig.track[0]->came = calloc(4, sizeof(uint64_t));
+	rig.track[0]->came_room = 200;
+	stream->answers = 0;
+	stream->after = &rig.streams[0];
+	stream->sample_every = 3;
+	pacer_init(&stream->pacer, 1000000000, 1000000, 200, 0, 0);
+	stream->pacer.start = 5000;
+	for (uint64_t number = 0; number < 250; number += 1 + number % 4 / 3)
+		comes(0, number, NULL, 0);
+	answers_follow(stream, 200, 5000 + 150 * 1000 + 500);
+	CHECK_EQUAL(stream->longest_lateness, 150 * 1000 + 500);
+	CHECK(!answers_done(stream));
+	CHECK_EQUAL(answers_send(&rig.queue, 1), 200 - stream->failed_before);
+	CHECK(answers_done(stream));
+	CHECK_EQUAL(stream->failed_before, 49);
+	for (uint64_t number = 0; number < 200; number += 1 + number % 4 / 3, came++) {
+		struct signature signature = signature_of((uint32_t)came);
+
+		CHECK_EQUAL(signature.seq, number);
+		CHECK_EQUAL(signature.scheduled, 5000 + number * 1000);
+		CHECK_EQUAL(signature.stream, 1 | (number % 3 == 0 ? SIGNATURE_SAMPLED : 0));
+		CHECK_EQUAL(signature.lateness, number % 3 != 0 || number > 150 ? 0 :
+						lateness_encode(150 * 1000 + 500 - number * 1000));
+		CHECK_EQUAL(tcp_sum(wire.frame[came], wire.length[came]), UINT16_MAX);
+	}
+	free(rig.track[0]->came);
+	rig_free();
+}
+
 int main(void)
 {
+	test_sent_after_others();
 	test_answers_of_what_came(false);
 	test_answers_of_what_came(true);
 	test_duplicates_are_not_answered();
