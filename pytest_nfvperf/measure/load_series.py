@@ -150,7 +150,8 @@ def _with_failures(figure: Figure, trials: Mapping[str, Trial]) -> Figure:
     """The figure of a load or a loss with the steps at which connections of its trials failed."""
     if figure.metric not in {"connection_rate", "loss_ratio", "lost_frames"}:
         return figure
-    counts = [count for each in figure.evidence if each in trials for count in trials[each].result.counts]
+    rest_on = [trials[each].result for each in figure.evidence if each in trials]
+    counts = [count for each in rest_on if not each.spec.saturating for count in each.counts]
     return replace(figure, confidence="; ".join(filter(None, (figure.confidence, *failures(counts)))))
 
 

@@ -663,8 +663,7 @@ class Search:
 
     def _finish(self, live: LiveTopology, outcome: Outcome, traffic: AnyTraffic) -> Outcome:
         live.runner.context.time_limit.measured_until_s = math.inf
-        outcome = outcome if not traffic.is_conversation else of_connections(outcome)
-        outcome = completed(with_offload(outcome, share_after(live, outcome.label)))
+        outcome = completed(with_offload(of_connections(outcome, traffic), share_after(live, outcome.label)))
         if (profiling := live.runner.context.profiling) is not None:
             outcome = profiling.packets(live, outcome)
         live.runner.recorder.emit(outcome)

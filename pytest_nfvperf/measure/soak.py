@@ -19,7 +19,7 @@ from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals, load_too_high
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
-from pytest_nfvperf.model.measure.bounds import completed, soak_figures, soak_missing, with_offload
+from pytest_nfvperf.model.measure.bounds import completed, of_connections, soak_figures, soak_missing, with_offload
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS, Profile
 from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, Gap, Soak, SoakLoad
@@ -281,7 +281,7 @@ class Soaker:
             missing=soak_missing(soak),
         )
         outcome = with_offload(outcome, share_after(live, self.labels))
-        outcome = completed(with_trials(outcome, traffic, [self.context.trials[trial_id]]))
+        outcome = completed(of_connections(with_trials(outcome, traffic, [self.context.trials[trial_id]]), traffic))
         self.context.recorder.emit(outcome)
         return outcome
 

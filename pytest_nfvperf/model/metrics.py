@@ -269,7 +269,7 @@ METRICS = {**_OF_SEARCHES, **_OF_OTHERS}
 RENAMED = {"spoiled_ratio": "disturbed_ratio"}
 """Metrics that SLAs and histories of earlier versions name."""
 
-GOALS = ("ndr", "pdr", "throughput")
+GOALS = ("ndr", "pdr", "throughput", "connection_rate")
 """Searched loads that another load can be a share of."""
 
 _OF_A_SUITE = Metric("", "a metric of a suite's own", "", None, "0")

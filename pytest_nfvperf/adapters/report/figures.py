@@ -252,9 +252,13 @@ def other_result(outcome: Outcome) -> str:
         return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
     if outcome.loss_curve:
         return loads_text(outcome, _loss_line(outcome))
-    if outcome.latency:
-        return "latency at " + ", ".join(point.at for point in outcome.latency)
-    texts = [f"{metric_of(figure.metric).title} {figure_text(figure)}" for figure in listed_figures(outcome)]
+    rate, point = outcome.figure("connection_rate"), typical_latency(outcome)
+    if rate is not None:
+        texts = [figure_text(rate), *([] if point is None else [f"p99 {format_ns(point.p99_ns)} at {point.at}"])]
+    elif point is not None:
+        texts = ["latency at " + ", ".join(point.at for point in outcome.latency)]
+    else:
+        texts = [f"{metric_of(figure.metric).title} {figure_text(figure)}" for figure in listed_figures(outcome)]
     return ", ".join(texts) or ("not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING)
 
 

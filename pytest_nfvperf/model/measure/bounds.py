@@ -31,6 +31,7 @@ from pytest_nfvperf.model.measure.outcome import (
 from pytest_nfvperf.model.measure.soak import Drift, Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, share_of_goal
 from pytest_nfvperf.model.statistics import Relative, Samples, Slope, median_interval
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 
 FEWEST_REPEATS = 2
 """With this many searches a figure has an interval."""
@@ -595,8 +596,10 @@ _UNITS_OF_CONNECTIONS = {"pps": "conn/s", "frames": "connections"}
 _NOT_OF_CONNECTIONS = {"mpps_per_core", "forwarding_rate"}
 
 
-def of_connections(outcome: Outcome) -> Outcome:
-    """The outcome of a conversation, whose load is connections a second, and which has figures of connections."""
+def of_connections(outcome: Outcome, traffic: AnyTraffic) -> Outcome:
+    """The outcome of a conversation, whose load is connections a second: with figures of connections; others as is."""
+    if not traffic.is_conversation:
+        return outcome
     figures = tuple(
         replace(
             figure,

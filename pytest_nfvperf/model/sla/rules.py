@@ -16,7 +16,7 @@ CLASS = "class"
 ON_OR_OFF = {True: "on", False: "off"}
 """How a yes or no is written as a label: ``tso: on``; ``true`` in YAML is the same."""
 
-_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)", re.ASCII)
+_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput|connection_rate)", re.ASCII)
 _OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
 _CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
 _SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
