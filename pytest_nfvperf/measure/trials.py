@@ -550,8 +550,7 @@ class TrialRunner:
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
-        self.flush()
-        distance_ns = None if anywhere else self._settled()
+        distance_ns = self._settled(anywhere=anywhere)
         if spec.window_s is not None:
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
             self.generator.watch([poller for collector in self.collectors for poller in collector.pollers()])
@@ -589,8 +588,11 @@ class TrialRunner:
         self.quiet_wait.after(result)
         return trial
 
-    def _settled(self) -> int | None:
-        """The round trip between generator and DUT, ns, after a wait for near CPUs that the run can spare."""
+    def _settled(self, *, anywhere: bool) -> int | None:
+        """Flush, and wait for near CPUs if the run can spare it; the round trip between generator and DUT, ns."""
+        self.flush()
+        if anywhere:
+            return None
         with self.recorder.stopwatch.of(Span.WAITING):
             most_s = self.context.time_limit.spare_s * _WAITED
             return self._placement.settle(self.generator, self.context.dut, most_s)

@@ -20,7 +20,8 @@ COUNTER = "connections"
 """``connections`` is how many the datapath has, ``connections.zone7`` those of zone 7. They may fall."""
 
 _MOST_COUNTED = 100_000
-"""Of a zone without a limit OVS counts by reading every connection of the datapath."""
+"""Of a zone without a limit OVS counts by reading every connection of the datapath, 0.3 us each (3.1.0). A flush takes
+0.4 us each."""
 
 _FLUSH_DEADLINE_S, _FLUSH_POLL_S = 60.0, 0.01
 _DEADLINE_S = 10.0

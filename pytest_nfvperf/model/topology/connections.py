@@ -34,6 +34,7 @@ _FIRST_GROUP = 0x4E460000
 _DONE = "load:1->NXM_NX_REG14[0],resubmit(,0)"
 """What comes after: the bridge forwards the frame as it would without connection tracking."""
 _COMMIT = "commit"
+_ONCE = "OVS translates once in a zone: give a second_zone=... for the other NAT"
 _FAMILIES = {4: "ip", 6: "ipv6"}
 _LAYER_4 = {4: ("tcp", "udp"), 6: ("tcp6", "udp6")}
 _DISCOVERY = range(133, 138)
@@ -160,14 +161,18 @@ def _nat(what: Literal["src", "dst"], addresses: str, ports: int | tuple[int, in
         ends = ipaddress.ip_address(first), ipaddress.ip_address(last or first)
     except ValueError as error:
         raise ArgumentError(f"{call}: {error}; write an address, or '198.51.100.1-198.51.100.8'") from error
-    if ends[0].version != ends[1].version:
-        raise ArgumentError(f"{call}: {first} and {last} must be both IPv4 or both IPv6")
-    if int(ends[1]) < int(ends[0]):
-        raise ArgumentError(f"{call}: the range has no address: its last, {last}, is before {first}")
-    both = (ports, ports) if isinstance(ports, int) else ports
-    if both is not None and both[1] < both[0]:
-        raise ArgumentError(f"{call}: ports {both[0]} to {both[1]} are none: write ({both[1]}, {both[0]})")
-    return Nat(what, str(ends[0]), str(ends[1]), None if both is None else (both[0], both[1]))
+    _refuse(call, ends[0].version != ends[1].version, f"{first} and {last} must be both IPv4 or both IPv6")
+    _refuse(call, int(ends[1]) < int(ends[0]), f"the range has no address: its last, {last}, is before {first}")
+    if ports is None:
+        return Nat(what, str(ends[0]), str(ends[1]))
+    low, high = (ports, ports) if isinstance(ports, int) else ports
+    _refuse(call, high < low, f"ports {low} to {high} are none: write ({high}, {low})")
+    return Nat(what, str(ends[0]), str(ends[1]), (low, high))
+
+
+def _refuse(call: str, wrong: object, what: str) -> None:
+    if wrong:
+        raise ArgumentError(f"{call}: {what}")
 
 
 @checked()
@@ -198,10 +203,9 @@ def connections(
     given = () if nat is None else (nat,) if isinstance(nat, Nat) else tuple(nat)
     call = f"connections({bridge!r})"
     if len(given) == 2:
-        if given[0].what == given[1].what:
-            raise ArgumentError(f"{call}: nat has {given[0].what} twice: give one snat(...) and one dnat(...)")
-        if "second_zone" not in settings:
-            raise ArgumentError(f"{call}: OVS translates once in a zone: give a second_zone=... for the other nat")
+        same = given[0].what == given[1].what
+        _refuse(call, same, f"nat has {given[0].what} twice: give one snat(...) and one dnat(...)")
+        _refuse(call, "second_zone" not in settings, _ONCE)
         # Servers see the client's translated address, so the destination is translated first.
         given = tuple(sorted(given, key=lambda one: one.what))
     return _part(call, bridge, (client, server), zone, given, (), settings)
@@ -234,16 +238,16 @@ def load_balancer(
         settings: as of ``connections``.
     """
     call = f"load_balancer({bridge!r})"
-    if source is not None and (source.what != "src" or "second_zone" not in settings):
-        raise ArgumentError(f"{call}: source is snat(...), and needs a second_zone=...: OVS translates once in a zone")
+    _refuse(call, source is not None and source.what != "src", "source is snat(...), the backends are its dnat")
+    _refuse(call, source is not None and "second_zone" not in settings, _ONCE)
     names = [str(_FIRST_BACKEND + number) for number in range(backends)] if isinstance(backends, int) else backends
     found = [ipaddress.ip_address(name) for name in names]
-    if not 1 <= len(set(found)) == len(found) <= _MOST_BACKENDS:
-        raise ArgumentError(f"{call}: backends are 1 to {_MOST_BACKENDS} different addresses, not {listed(names)}")
+    some = 1 <= len(set(found)) == len(found) <= _MOST_BACKENDS
+    _refuse(call, not some, f"backends are 1 to {_MOST_BACKENDS} different addresses, not {listed(names) or 'none'}")
     spread: tuple[Nat, ...] = tuple(_nat("dst", name, port) for name in names)
     if by == "range":
-        if [int(one) for one in found] != list(range(int(found[0]), int(found[0]) + len(found))):
-            raise ArgumentError(f"{call}: a range has addresses one after the other: write by='group' for others")
+        apart = [int(one) - int(found[0]) for one in found] != list(range(len(found)))
+        _refuse(call, apart, "a range has addresses one after the other: write by='group' for others")
         spread = (Nat("dst", str(found[0]), str(found[-1]), spread[0].ports),)
     nats = (*spread[: by == "range"], *([] if source is None else [source]))
     buckets = spread if by == "group" else ()
@@ -261,8 +265,7 @@ def _part(
 ) -> Connections:
     """Put the NATs into the zones; ``backends``: in the first zone instead of a NAT."""
     zones = [zone, *([settings["second_zone"]] if "second_zone" in settings else [])]
-    if len(set(zones)) < len(zones):
-        raise ArgumentError(f"{call}: zone and second_zone are both {zone}: give two")
+    _refuse(call, len(set(zones)) < len(zones), f"zone and second_zone are both {zone}: give two")
     inside = (None, *nats) if backends else nats
     stages = tuple(zip(zones, (*inside, None, None), strict=False))
     ports_of_server, timeouts = tuple(settings.get("server_ports", ())), settings.get("timeouts")
@@ -278,11 +281,10 @@ def _part(
         limit=settings.get("limit"),
         most_connections=settings.get("most_connections"),
     )
-    versions = sorted({nat.version for nat in made.translations})
-    if len(versions) > 1:
-        raise ArgumentError(f"{call}: NAT is of IPv4 or of IPv6: its addresses are of both")
-    if ports_of_server and any(nat.what == "dst" and nat.ports for nat in made.translations):
-        raise ArgumentError(f"{call}: answers come from a translated port: leave out server_ports, or the NAT's ports")
+    mixed = len({nat.version for nat in made.translations}) > 1
+    _refuse(call, mixed, "NAT is of IPv4 or of IPv6: its addresses are of both")
+    moved = made.server_ports and any(nat.what == "dst" and nat.ports for nat in made.translations)
+    _refuse(call, moved, "answers come from a translated port: leave out server_ports, or the ports of the dnat")
     return made
 
 

@@ -132,6 +132,12 @@ def bridge_of(topology: Topology, limiter: Limiter) -> str:
     return next((bridge for bridge, port in all_ports(topology) if port == limiter.at), "")
 
 
+def only_generator_sends(topology: Topology) -> bool:
+    """True if no VNF, namespace or node sends frames into the datapath beside the generator's own."""
+    roles = {port.role for port in topology.ports}
+    return roles <= {PortRole.ENDPOINT, PortRole.MONITOR} and not (topology.nics or topology.nodes)
+
+
 # Nodes: several DUTs in one topology, each with its own OVS, that underlays join. A bridge stands on one node, with
 # whatever is joined to it. A topology without nodes has one DUT.
 

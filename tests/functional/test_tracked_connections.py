@@ -14,11 +14,15 @@ from scapy.layers.l2 import ARP, Ether
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.connections import Connections, connections, dnat, load_balancer, snat
 from pytest_nfvperf.model.topology.parts import endpoint, path
+from pytest_nfvperf.model.topology.topology import Topology
+from tests.functional.lab_support import system_ovs
 from tests.functional.ovs_support import MACS, far_ends, needs_root, started, until
+from tests.functional.test_lab_system_ovs import system_testbed
 
 pytestmark = needs_root
 
@@ -65,10 +69,14 @@ class Wire:
         return asked, answered
 
 
+def tracked(*parts: Connections, name: str = "p", bridge: str = "br0") -> Topology:
+    ends = [endpoint(f"{name}{number}", bridge, mac=MACS[number]) for number in (0, 1)]
+    return compose("tracked", *ends, path(f"{name}0", f"{name}1"), *parts)
+
+
 @contextmanager
 def wired(ovs: OvsDatapath, *parts: Connections) -> Iterator[Wire]:
-    topology = compose("tracked", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), *parts)
-    built = ovs.build(topology)
+    built = ovs.build(tracked(*parts))
     with ExitStack() as stack:
         stack.callback(built.close)
         built.wait_ready(10)
@@ -189,3 +197,23 @@ def test_nothing_is_left_of_it_for_the_next_topology(ovs: OvsDatapath) -> None:
         assert other.connections() == {}
     finally:
         other.close()
+
+
+def test_the_systems_ovs_takes_no_setting_and_no_zone_of_others(journal: Journal) -> None:
+    with system_ovs(journal) as directory:
+        testbed = system_testbed(directory)
+        running = OvsDatapath.start(testbed, journal, name="system")
+        try:
+            for setting in ({"limit": 3}, {"most_connections": 5}, {"timeouts": {"tcp_close": 1}}):
+                name = next(iter(setting))
+                with pytest.raises(UnavailableError, match=f"{name}= is not set on the system's OVS"):
+                    running.build(tracked(connections("br0", **BETWEEN, **setting)))  # type: ignore[arg-type]
+            with wired(running, connections("br0", **BETWEEN, zone=5)) as wire:
+                wire.handshake()
+                with pytest.raises(UnavailableError, match="zone 5 of the system's OVS has 1 connections"):
+                    running.build(tracked(connections("br9", client="q0", server="q1", zone=5), name="q", bridge="br9"))
+                assert wire.built.connections() == {5: 1}
+                wire.built.flush_connections()
+                assert wire.built.connections() == {5: 0}
+        finally:
+            running.close()
