@@ -1,0 +1,92 @@
+"""Connections a second: without connection tracking, with it, and with each kind of NAT; by protocol.
+
+Addresses and ports of connections are new ones until 1,032,192 have been opened, and each trial begins without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf import (
+    Conversation,
+    Deployer,
+    Search,
+    SlaCheck,
+    Study,
+    Subject,
+    Topology,
+    Traffic,
+    compares,
+    compose,
+    sweep,
+)
+from pytest_nfvperf.parts import connections, dnat, endpoint, load_balancer, path, snat
+
+CLIENTS = 16
+BETWEEN: Any = {"client": "p0", "server": "p1"}
+TRANSLATED = snat("198.51.100.1-198.51.100.32")
+"""Twice as many addresses as clients: OVS searches longer for a free port the fewer there are."""
+
+CONVERSATIONS: dict[str, Traffic] = {
+    "tcp": Conversation.tcp(clients=CLIENTS),
+    "tcp-rst": Conversation.tcp(clients=CLIENTS, close="rst"),
+    "tcp-open": Conversation.tcp(clients=CLIENTS, close="none"),
+    "tcp-empty": Conversation.tcp(clients=CLIENTS, request=0, response=0),
+    "tcp-segments": Conversation.tcp(clients=CLIENTS, response=14_000),
+    "tcp-ipv6": Conversation.tcp(clients=CLIENTS, client_ip="2001:2::1", server_ip="2001:2:0:8000::1"),
+    "udp": Conversation.udp(clients=CLIENTS),
+    "icmp": Conversation.icmp(clients=CLIENTS),
+}
+
+
+def wired(name: str, *parts: Any) -> Topology:
+    """Port - bridge - port, and what tracks connections between them."""
+    return compose(name, endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), *parts)
+
+
+def tracked(**settings: Any) -> Topology:
+    return wired("tracked", connections("br0", **BETWEEN, **settings))
+
+
+STATEFUL: dict[str, tuple[Topology, Traffic]] = {
+    "none": (wired("untracked"), CONVERSATIONS["tcp"]),
+    "ct": (tracked(), CONVERSATIONS["tcp"]),
+    "zones": (tracked(second_zone=2), CONVERSATIONS["tcp"]),
+    "snat": (tracked(nat=TRANSLATED), Conversation.tcp(clients=CLIENTS, nat="source")),
+    "dnat": (tracked(nat=dnat("198.19.1.1")), Conversation.tcp(clients=CLIENTS, nat="destination")),
+    "backends": (
+        wired("balanced", load_balancer("br0", **BETWEEN, backends=4)),
+        Conversation.tcp(clients=CLIENTS, nat="destination"),
+    ),
+    "snat-dnat": (
+        tracked(nat=(TRANSLATED, dnat("198.19.1.1")), second_zone=2),
+        Conversation.tcp(clients=CLIENTS, nat="both"),
+    ),
+}
+
+
+@pytest.mark.nfv_smoke
+@pytest.mark.nfv(topology="tracked")
+@sweep("conversation", list(CONVERSATIONS), quick={"tcp"})
+def test_connection_rate(conversation: str, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
+    """Connections a second of which none fails, by protocol and by how they end.
+
+    Steps: build port - bridge - port, with a zone; search with MLRsearch, with the zone flushed before each trial;
+        confirm.
+    Verify: the SLA on connections a second.
+    """
+    sla.check(search.connection_rate(deploy(tracked()), CONVERSATIONS[conversation]))
+
+
+@compares("stateful", list(STATEFUL), quick=("none", "ct", "snat"))
+def test_cost(stateful: Sequence[str], study: Study, sla: SlaCheck) -> None:
+    """What connection tracking costs a TCP connection, and each kind of NAT: rates at overload, and PMD cycles a frame.
+
+    Steps: build each side by side; flush; open more connections than it takes, in turns.
+    Verify: the SLA on the ratio to no connection tracking.
+    """
+    subjects = [Subject(each, STATEFUL[each][0], traffic=STATEFUL[each][1]) for each in stateful]
+    sla.check_each(study.connection_rate("stateful", subjects, CONVERSATIONS["tcp"]))
