@@ -195,7 +195,7 @@ static uint16_t send_burst(struct answer_queue *queue, struct port *port, uint16
 	return sent;
 }
 
-uint32_t answers_send(struct answer_queue *queue, uint64_t now)
+uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock)
 {
 	struct port *port = queue->bonded ? port_sender(queue->port) : queue->port;
 	uint32_t sent = 0;
@@ -206,7 +206,7 @@ uint32_t answers_send(struct answer_queue *queue, uint64_t now)
 	}
 	while (queue->count > 0) {
 		uint16_t by, wanted = burst_together(queue, port, &by);
-		uint16_t gone = send_burst(queue, port, by, wanted, now);
+		uint16_t gone = send_burst(queue, port, by, wanted, clock_look(clock));
 
 		sent += gone;
 		if (gone < wanted)

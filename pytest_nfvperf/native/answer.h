@@ -41,7 +41,7 @@ struct answer_queue {
 void answers_note(struct track *track, const uint8_t *bytes, const struct signature *signature, uint64_t seq);
 
 /* Sends what waits, as far as there is room. Returns frames sent. */
-uint32_t answers_send(struct answer_queue *queue, uint64_t now);
+uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock);
 
 /* Nobody will send what waits. */
 void answers_refuse(struct answer_queue *queue);

@@ -212,8 +212,8 @@ static void note_arrival(struct gap_log *log, uint64_t missing, uint64_t due, ui
 }
 
 /* The frame with this number came, whatever is in it. */
-static inline void count_number(struct track *track, struct frame frame, const struct signature *signature, uint64_t seq,
-				uint64_t cycles)
+static __rte_always_inline void count_number(struct track *track, struct frame frame, const struct signature *signature,
+					     uint64_t seq, uint64_t cycles)
 {
 	const struct frame_set *frames = &track->stream->frames;
 	unsigned int shift = track->stream->timebase.shift;
