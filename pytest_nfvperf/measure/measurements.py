@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar
 
 from pytest_nfvperf.measure.call_arguments import TOPOLOGY, Sent, WholeLoad, check_load, check_sendable
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
+from pytest_nfvperf.measure.measurer import measured_labels
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one
 from pytest_nfvperf.model.display import format_fps

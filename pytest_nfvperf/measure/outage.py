@@ -13,8 +13,8 @@ from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLo
 from pytest_nfvperf.measure.events import Event, EventMaker, cause
 from pytest_nfvperf.measure.load_series import with_trials
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
+from pytest_nfvperf.measure.measurer import measured_labels
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Context, Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import Allowed, checked, whole
 from pytest_nfvperf.model.disturbance.trial import TrialResult

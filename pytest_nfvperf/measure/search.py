@@ -32,7 +32,14 @@ from pytest_nfvperf.measure.load_series import (
     trial_of_frames,
     with_trials,
 )
-from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, Sessions, SessionWatch
+from pytest_nfvperf.measure.measurer import (
+    WARM_UP,
+    LoadLimits,
+    LoadMeasurer,
+    Sessions,
+    SessionWatch,
+    measured_labels,
+)
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.trials import InvalidTrialsError, TrafficReplacement, Trial, as_it_is
 from pytest_nfvperf.model.arguments import Name, checked, number, whole
@@ -55,7 +62,6 @@ from pytest_nfvperf.model.measure.bounds import (
     queue_figures,
     with_offload,
 )
-from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import (
     Profile,
@@ -64,7 +70,6 @@ from pytest_nfvperf.model.measure.profile import (
     estimate_search_s,
     latency_s,
 )
-from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 
 if TYPE_CHECKING:
@@ -692,24 +697,4 @@ def _loss_fields(losses: Sequence[TrialLoss], of_queues: Trial | None = None) ->
         "figures": (*(each for loss in losses for each in loss.figures()), *spread),
         "missing": {metric: why for loss in losses for metric, why in loss.missing().items()} | missing,
         "queue_frames": queues,
-    }
-
-
-def measured_labels(live: LiveTopology, traffic: AnyTraffic) -> dict[str, str]:
-    """What was really measured, as labels; they override a test's own."""
-    tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
-    headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
-    mix = {}
-    if isinstance(traffic, TrafficMix):
-        mix = {"classes": traffic.label, **({"raised": traffic.raised} if traffic.raised else {})}
-    return {
-        **tuning,
-        **headers,
-        **mix,
-        **node_labels(live.topology, live.datapath_info),
-        "topology": live.name,
-        "frame_size": traffic.frame_label,
-        "flows": str(traffic.combinations),
-        "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
-        "datapath": live.datapath_kind,
     }

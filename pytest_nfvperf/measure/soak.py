@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, Sent, check_live, check_load
 from pytest_nfvperf.measure.load_series import share_after, with_trials
-from pytest_nfvperf.measure.measurer import WINDOW_S, window_s
+from pytest_nfvperf.measure.measurer import WINDOW_S, measured_labels, window_s
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import Search, measured_labels
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_fps, format_seconds

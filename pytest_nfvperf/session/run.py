@@ -42,9 +42,10 @@ from pytest_nfvperf.measure.clocks import TimeLimit
 from pytest_nfvperf.measure.flood import Floods
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import check_time
+from pytest_nfvperf.measure.measurer import measured_labels
 from pytest_nfvperf.measure.outage import Outages, OutageTime
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
-from pytest_nfvperf.measure.search import Search, measured_labels
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,9 +13,15 @@ from scapy.layers.inet6 import ICMPv6EchoReply, ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 
 from pytest_nfvperf import Conversation, Traffic, TrafficMix
+from pytest_nfvperf.adapters.evidence.reader import parse_line
+from pytest_nfvperf.adapters.generators.checks import refuse_conversations
 from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
 from pytest_nfvperf.adapters.generators.frames import streams, trial_request
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.adapters.generators.packet_socket import check_countable
+from pytest_nfvperf.model.display import in_connections
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, UnavailableError
+from pytest_nfvperf.model.evidence.records import make_record, trial_data
+from pytest_nfvperf.model.measure.ledger import Ledger, ledger_text, with_classes
 from pytest_nfvperf.model.traffic.frame_program import frame_at
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, frames_by_direction, streams_of
@@ -24,6 +31,7 @@ FORWARD, BACK = Direction("p0", "p1"), Direction("p1", "p0")
 MACS = {"p0": "02:00:00:00:00:01", "p1": "02:00:00:00:00:02"}
 PORTS = {name: GeneratorPort(name, "x", mac) for name, mac in MACS.items()}
 SIGNATURE = bytes(range(1, 15))
+CLOSES = {True: ("fin", "rst", "none"), False: ("fin", "none")}
 
 
 def frames(traffic: Traffic, connection: int = 0) -> dict[str, Any]:
@@ -49,11 +57,11 @@ def check_bytes(frame: Any, size: int) -> None:
 
 @pytest.mark.parametrize("vlan", [None, 42])
 @pytest.mark.parametrize("ends", [{}, {"client_ip": "2001:2::1", "server_ip": "2001:2:0:8000::1"}], ids=["4", "6"])
-@pytest.mark.parametrize("close", ["fin", "rst", "none"])
-@pytest.mark.parametrize("sizes", [(64, 3000), (0, 0), (1, 1)])
+@pytest.mark.parametrize(
+    ("sizes", "close"),
+    [(sizes, close) for sizes in ((64, 3000), (0, 0), (1, 1)) for close in CLOSES[bool(sizes[0])]],
+)
 def test_scapy_reads_a_connection(sizes: tuple[int, int], close: Any, ends: dict[str, str], vlan: int | None) -> None:
-    if close == "rst" and not sizes[0]:
-        pytest.skip("a usage error")
     request, response = sizes
     traffic = Conversation.tcp(request=request, response=response, close=close, vlan=vlan, clients=3, **ends)
     received = {True: 0, False: 0}  # bytes by who sent them, as TCP counts
@@ -187,6 +195,14 @@ def test_each_failed_connection_is_counted_at_one_step() -> None:
     assert count.latency is not None
     assert count.latency.max_ns == 9
     assert result.health.longest_lateness_ns == 5
+    line = json.dumps(
+        make_record(
+            trial_data(result, wall_s=1.0, encode=None), id="trial-0001", run="r", test="t", time_ns=1
+        ).to_json()
+    )
+    read = parse_line(line).data.result
+    assert read.counts[0].steps == count.steps
+    assert (read.spec.load_text, read.spec.traffic.packet.steps[:2]) == ("1.00 kconn/s", ("syn", "syn-ack"))
     there, back = frames_by_direction(result.counts)
     assert (there.direction, there.sent, there.lost) == (FORWARD, 1000 + 996 + 996 + 993 + 993, 3 + 1 + 2 + 4)
     assert (back.direction, back.sent, back.refused, back.lost) == (BACK, 996 + 993 + 993, 1, 1)
@@ -225,6 +241,31 @@ def test_a_dut_that_sends_frames_back_has_no_conversation() -> None:
     spec = TrialSpec(Conversation.udp(), 1000, 1.0, (FORWARD,), come_back="swapped")
     with pytest.raises(ConfigError, match="a conversation needs one that forwards"):
         trial_request(spec, PORTS)
+
+
+@pytest.mark.parametrize("engine", ["TRex", "the engine of virtual time"])
+def test_other_engines_refuse_a_conversation_by_itself_or_in_a_mix(engine: str) -> None:
+    mix = TrafficMix(web=(Conversation.tcp(), "1 kpps"), bulk=(Traffic(), 1.0))
+    refuse_conversations(Traffic(), engine)
+    for traffic in (Conversation.icmp(), mix):
+        with pytest.raises(UnavailableError, match=f"{engine} answers no frames, .*: use the embedded engine"):
+            refuse_conversations(traffic, engine)
+    with pytest.raises(UnavailableError, match="virtual time answers no frames"):
+        check_countable(mix)
+
+
+def test_a_ledger_says_where_connections_failed() -> None:
+    spec = TrialSpec(Conversation.udp(), 1000, 1.0, (FORWARD,))
+    result = trial_result(spec, answered([row(1000, 1000), row(1000, 998)]), PORTS, dict.fromkeys(PORTS, True))
+    ledger = with_classes(Ledger(2000, 1998, (), 2), result)
+    assert ledger_text(ledger).endswith("note: 2 of 1,000 connections failed at response")
+
+
+def test_texts_of_connections_leave_other_words_alone() -> None:
+    text = "0 lost of 20,000 frames at 86.3 kpps, of 4 Mpps and 10 pps; frames of others"
+    assert in_connections(text) == (
+        "0 lost of 20,000 connections at 86.3 kconn/s, of 4 Mconn/s and 10 conn/s; frames of others"
+    )
 
 
 def test_a_conversation_is_shown_by_its_steps() -> None:

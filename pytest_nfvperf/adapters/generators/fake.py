@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.streams import (
     StreamSpec,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
-from pytest_nfvperf.model.traffic.conversation import Step
+from pytest_nfvperf.model.traffic.conversation_frames import ScriptStep
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import (
@@ -99,7 +99,7 @@ def _progress(counts: DirectionCounts, share: float) -> TrialProgress:
     )
 
 
-def _steps(steps: Sequence[Step], offered: int, sent: int, received: int) -> tuple[StepCounts, ...]:
+def _steps(steps: Sequence[ScriptStep], offered: int, sent: int, received: int) -> tuple[StepCounts, ...]:
     """Connections fail at the first answer, as of a DUT whose table is full."""
     if not steps:
         return ()

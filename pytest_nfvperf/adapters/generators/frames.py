@@ -20,7 +20,7 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.conversation import Conversation, FrameSource
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, FrameSource
 from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
 from pytest_nfvperf.model.traffic.mix import ClassStream
 from pytest_nfvperf.model.traffic.traffic import (
@@ -325,7 +325,7 @@ def _conversation(
 ) -> list[dict[str, Any]]:
     """A stream a step; ``first``: the number of the opening one in the request."""
     conversation = stream.sent.traffic.frame_source
-    if not isinstance(conversation, Conversation) or len(stream.receivers) > 1:
+    if not isinstance(conversation, ConversationFrames) or len(stream.receivers) > 1:
         raise ConfigError(f"two directions send on port {direction.tx!r}: a conversation has one server")
     made = []
     for number, step in enumerate(conversation.steps):

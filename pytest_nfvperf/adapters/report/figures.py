@@ -264,7 +264,8 @@ def other_result(outcome: Outcome) -> str:
 
 def loads_text(outcome: Outcome, text: str) -> str:
     """A text with loads and counts of this outcome, which of a conversation are those of connections."""
-    return in_connections(text) if any(figure.unit in {"conn/s", "connections"} for figure in outcome.figures) else text
+    metrics = {*outcome.missing, *(figure.metric for figure in outcome.figures)}
+    return in_connections(text) if metrics & {"connection_rate", "failed_connections"} else text
 
 
 def is_of_times(outcome: Outcome) -> bool:

@@ -273,8 +273,9 @@ def no_line_rate(metric: str) -> str:
 
 def _unmeasured_share(metric: str, at: str, goal: str, shares: Sequence[float], profile: str) -> str | None:
     if metric.startswith("latency_"):
-        measured, who = [share_of_goal(share, "pdr") for share in shares], f"profile {profile}"
-    elif metric in {"loss_ratio", "lost_frames"}:
+        of = "connection_rate" if goal == "connection_rate" else "pdr"
+        measured, who = [share_of_goal(share, of) for share in shares], f"profile {profile}"
+    elif metric in {"loss_ratio", "lost_frames", "failed_connections"}:
         measured, who = [share_of_goal(1.0, goal)] if metric == "loss_ratio" else [], "a confirmation"
     else:
         return None

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import format_fps, format_ratio, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.traffic.conversation import Conversation, Step
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, ScriptStep
 from pytest_nfvperf.model.traffic.traffic import WIRE_OVERHEAD_BYTES, Traffic
 
 MOST_CLASSES = 8
@@ -250,10 +250,10 @@ def classes_of(traffic: AnyTraffic) -> tuple[TrafficClass, ...]:
     return (TrafficClass("", traffic, 1.0, sends="both" if traffic.bidirectional else "forward"),)
 
 
-def steps_of(traffic: AnyTraffic) -> tuple[Step, ...]:
+def steps_of(traffic: AnyTraffic) -> tuple[ScriptStep, ...]:
     """Those of a conversation, whose load is connections a second; () of other frames, and of a mix."""
     source = traffic.frame_source if isinstance(traffic, Traffic) else None
-    return source.steps if isinstance(source, Conversation) else ()
+    return source.steps if isinstance(source, ConversationFrames) else ()
 
 
 def least_load_fps(traffic: AnyTraffic, duration_s: float) -> int:
@@ -284,7 +284,7 @@ class ClassStream:
     receivers: tuple[int, ...] = ()
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ScriptStep, ...]:
         """Of a conversation; () of other frames."""
         return steps_of(self.sent.traffic)
 

@@ -20,7 +20,7 @@ from pytest_nfvperf.model.arguments import INTEGER, MAC, UNICAST_MAC, Allowed, I
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic import frame_program
-from pytest_nfvperf.model.traffic.conversation import Conversation, FrameSource
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, FrameSource
 from pytest_nfvperf.model.traffic.packet import (
     LEAST_FRAME_SIZE,
     CapturedFrames,
@@ -271,9 +271,9 @@ class Traffic:
         if not isinstance(self.packet, FrameSource):
             return PacketStack.of(self.packet, settings)
         other = next((name for name in _PACKET_FORM if getattr(self, name) != defaults[name]), None)
-        if isinstance(self.packet, Conversation) and self.bidirectional:
+        if isinstance(self.packet, ConversationFrames) and self.bidirectional:
             raise ArgumentError("Traffic(): a conversation has both directions itself: write bidirectional=False")
-        if other and isinstance(self.packet, (CapturedFrames, Conversation)):
+        if other and isinstance(self.packet, (CapturedFrames, ConversationFrames)):
             raise ArgumentError(f"Traffic(): {other} is for a packet that scapy builds, not for {self.packet.text}")
         return self.packet
 
@@ -474,7 +474,7 @@ class Traffic:
         ``encapsulation``: bytes by which each frame is longer on that link than as it is sent.
         """
         extra = encapsulation + WIRE_OVERHEAD_BYTES
-        if isinstance(self.packet, Conversation):
+        if isinstance(self.packet, ConversationFrames):
             return self.packet.line_rate(bits_per_second, extra)
         return bits_per_second / ((self.mean_frame_size + extra) * 8)
 

@@ -34,7 +34,7 @@ from pytest_nfvperf.model.disturbance.windows import (
     full_speed,
 )
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.traffic.conversation import Step
+from pytest_nfvperf.model.traffic.conversation_frames import ScriptStep
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import (
@@ -188,7 +188,7 @@ def _of_connections(stream: ClassStream, rows: Sequence[Mapping[str, Any]]) -> d
     return merged | {"steps": _step_counts(stream.steps, rows)}
 
 
-def _step_counts(steps: Sequence[Step], rows: Sequence[Mapping[str, Any]]) -> tuple[StepCounts, ...]:
+def _step_counts(steps: Sequence[ScriptStep], rows: Sequence[Mapping[str, Any]]) -> tuple[StepCounts, ...]:
     """What each step counted. A connection fails at one of the frames that the next ones wait for."""
     made: list[StepCounts] = []
     groups = [list(group) for _, group in groupby(zip(steps, rows, strict=True), key=lambda pair: pair[0].answers)]
