@@ -89,7 +89,7 @@ def test_opening(attacker_kpps: int, deploy: Deployer, search: Search, sla: SlaC
     Verify: the SLA on failed connections.
     """
     flood = {"attacker": (SYNS, f"{attacker_kpps} kpps")} if attacker_kpps else {}
-    mix = TrafficMix(victim=(CHURN, "1 kpps"), **flood)
+    mix = TrafficMix(victim=(CHURN, "100 %"), **flood)
     sla.check(search.loss_at(deploy(tracked()), mix, 1000 * (1 + attacker_kpps), 5.0))
 
 

@@ -5,6 +5,7 @@ Addresses and ports of connections are new ones until 1,032,192 have been opened
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 from pytest_nfvperf import (
     Conversation,
     Deployer,
+    Dut,
     Search,
     SlaCheck,
     Study,
     Subject,
     Topology,
     Traffic,
+    Tuning,
+    UnavailableError,
     compares,
     compose,
     sweep,
@@ -90,3 +94,26 @@ def test_cost(stateful: Sequence[str], study: Study, sla: SlaCheck) -> None:
     """
     subjects = [Subject(each, STATEFUL[each][0], traffic=STATEFUL[each][1]) for each in stateful]
     sla.check_each(study.connection_rate("stateful", subjects, CONVERSATIONS["tcp"]))
+
+
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="tracked")
+@sweep("pmds", (1, 2, 4))
+def test_pmds(pmds: int, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
+    """Connections a second by the number of polling threads, which share one table.
+
+    Steps: as test_connection_rate, with the ports' receive queues on so many of the DUT's CPUs.
+    Verify: the SLA on connections a second. Skipped, with the reason, where the DUT polls on fewer CPUs.
+    """
+    shown = deploy(tracked()).deployment.built.ovs("appctl", "dpif-netdev/pmd-rxq-show")
+    cpus = re.findall(r"core_id (\d+):", shown)[:pmds]
+    if len(cpus) < pmds:
+        raise UnavailableError(f"the DUT polls on {len(cpus)} CPUs, not {pmds} (cpus.pmd of a testbed file)")
+    queues = max(1, pmds // 2)
+    on = (cpus * 2)[: 2 * queues]
+    affinity = tuple(
+        (port, ",".join(f"{queue}:{cpu}" for queue, cpu in enumerate(on[at::2])))
+        for at, port in enumerate(("p0", "p1"))
+    )
+    live = deploy(tracked(), dut=Dut(tuning=Tuning(rxq=queues, rxq_affinity=affinity)))
+    sla.check(search.connection_rate(live, CONVERSATIONS["tcp"]))
