@@ -1,4 +1,4 @@
-"""Established connections beside others: new ones, a flood of SYNs, and commands that read the table."""
+"""Established connections beside new ones, a flood of SYNs and commands that read the table; new ones for a long time."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pytest_nfvperf import (
     Outages,
     Search,
     SlaCheck,
+    Soaker,
     Topology,
     Traffic,
     TrafficMix,
@@ -106,3 +107,14 @@ def test_statistics(command: str, deploy: Deployer, outage: Outages, sla: SlaChe
         return Event(command, 1.0, partial(live.deployment.built.ovs, "appctl", f"dpctl/{command}"))
 
     sla.check(outage(deploy(tracked()), established(50_000), VICTIM_FPS, read))
+
+
+@pytest.mark.nfv(topology="tracked", churn_kcps="10")
+def test_soak(deploy: Deployer, soak: Soaker, sla: SlaCheck) -> None:
+    """10,000 connections a second for the profile's time: as many are in the table as a timeout and a sweep of OVS last.
+
+    Steps: build port - bridge - port, with a zone; open connections for the profile's time (20 s, 15 min, 12 h),
+        sampling the number of connections, memory, PMDs and ports.
+    Verify: the SLA on failed connections.
+    """
+    sla.check(soak.run(deploy(tracked()), CHURN, load_fps=10_000))
