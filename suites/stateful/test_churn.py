@@ -1,4 +1,4 @@
-"""Established connections beside new ones, a flood of SYNs and commands that read the table; new ones for two minutes."""
+"""Established connections beside new ones, a flood of SYNs, commands that read the table; new ones for minutes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ LASTING: Any = {
     "timeouts": dict.fromkeys(("tcp_close", "tcp_established", "udp_multiple", "icmp_reply"), 1),
     "most_connections": 10_000_000,
 }
-"""By default OVS keeps closed connections for 30 s and longer, and 3,000,000 in all: so 50,000 a second fill its table."""
+"""By default OVS keeps closed connections for 30 s and longer, and 3,000,000 in all: 50,000 a second fill its table."""
 
 CONVERSATIONS: dict[str, Traffic] = {
     "tcp": Conversation.tcp(clients=CLIENTS),
