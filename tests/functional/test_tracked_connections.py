@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import ICMPv6ND_NS, IPv6
 from scapy.layers.l2 import ARP, Ether
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
@@ -75,16 +76,19 @@ def tracked(*parts: Connections, name: str = "p", bridge: str = "br0") -> Topolo
 
 
 @contextmanager
+def reading(interface: str, ethertype: int) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ethertype)) as raw:
+        raw.bind((interface, ethertype))
+        yield raw
+
+
+@contextmanager
 def wired(ovs: OvsDatapath, *parts: Connections) -> Iterator[Wire]:
     built = ovs.build(tracked(*parts))
     with ExitStack() as stack:
         stack.callback(built.close)
         built.wait_ready(10)
-        ends = []
-        for name in far_ends(built):
-            raw = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)))
-            raw.bind((name, 0x0800))
-            ends.append(raw)
+        ends = [stack.enter_context(reading(name, 0x0800)) for name in far_ends(built)]
         yield Wire(built, (ends[0], ends[1]))
 
 
@@ -98,6 +102,7 @@ def test_a_handshake_is_one_connection_and_a_flush_leaves_none(ovs: OvsDatapath)
         wire.handshake()
         assert wire.built.connections() == {7: 1, 8: 1}
         after = ovs.collector.snapshot()
+        assert ovs.samplers()[0].read().gauges["ovs.connections"] == 2
         moved = {change.name: change for change in deltas(before, after)}
         assert [moved[name].delta for name in ("connections", "connections.zone7", "connections.zone8")] == [2, 1, 1]
         assert all("mark=5" in line for line in wire.built.ovs("appctl", "dpctl/dump-conntrack").splitlines())
@@ -122,8 +127,7 @@ def test_what_is_no_ip_and_other_ports_pass_untracked(ovs: OvsDatapath) -> None:
     with wired(ovs, connections("br0", **BETWEEN, server_ports=(443,))) as wire:
         assert wire.client("S") is not None
         arp = bytes(Ether(src=MACS[1], dst="ff:ff:ff:ff:ff:ff") / ARP(psrc=SERVER, pdst=CLIENT)).ljust(60, b"\0")
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as reader:
-            reader.bind((far_ends(wire.built)[0], 0x0806))
+        with reading(far_ends(wire.built)[0], 0x0806) as reader:
             reader.settimeout(3)
             wire._ends[1].send(arp)
             assert reader.recv(100) == arp
@@ -142,6 +146,21 @@ def test_both_ends_are_translated_each_in_its_zone(ovs: OvsDatapath) -> None:
         back = answered[TCP]
         assert (answered.src, back.sport, answered.dst, back.dport) == (SERVER, 80, CLIENT, 1024)
         assert wire.built.connections() == {1: 1, 2: 1}
+
+
+def test_ipv6_is_translated_and_its_neighbour_discovery_passes(ovs: OvsDatapath) -> None:
+    nat = connections("br0", **BETWEEN, nat=snat("fd00::1-fd00::4", (5000, 6000)))
+    with wired(ovs, nat) as over_ipv4, ExitStack() as stack:
+        ends = [stack.enter_context(reading(name, 0x86DD)) for name in far_ends(over_ipv4.built)]
+        wire = Wire(over_ipv4.built, (ends[0], ends[1]))
+        asked = wire.send(IPv6(src="fd01::1", dst="fd01::2") / UDP(sport=9, dport=53))
+        assert asked is not None
+        assert asked.src in {f"fd00::{number}" for number in range(1, 5)}
+        back = wire.send(IPv6(src=asked.dst, dst=asked.src) / UDP(sport=53, dport=asked.sport), 1)
+        assert back is not None
+        assert (back.dst, back.dport) == ("fd01::1", 9)
+        assert wire.send(IPv6(src="fd01::2", dst="ff02::1:ff00:1") / ICMPv6ND_NS(tgt="fd01::1"), 1) is not None
+        assert wire.built.connections() == {1: 1}
 
 
 @pytest.mark.parametrize("by", ["group", "range"])

@@ -51,7 +51,14 @@ from pytest_nfvperf.adapters.ovs.rows import (
 )
 from pytest_nfvperf.adapters.ovs.slow_path import read_slow_path
 from pytest_nfvperf.adapters.process.process import run, wait_until
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import (
+    ArgumentError,
+    ConfigError,
+    DeadlineError,
+    TestbedError,
+    UnavailableError,
+    run_all,
+)
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.connections import connection_rules
@@ -592,9 +599,7 @@ class BuiltOvsTopology(BuiltNode):
         try:
             if self.instance.running():
                 self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline
-                self.zones.close()
-                self._port_maker.release()
-            self._remove_bridges()
+                run_all((self.zones.close, self._port_maker.release, self._remove_bridges))
         except BaseException as error:
             # A removal that a signal's handler interrupted goes on in the next close. A failed one is not tried again.
             self.closed = isinstance(error, Exception)

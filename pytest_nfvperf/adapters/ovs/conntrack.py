@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, RefusedError, Row
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
-from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
+from pytest_nfvperf.model.errors import DeadlineError, UnavailableError, run_all
 from pytest_nfvperf.model.topology.topology import Topology
 
 COUNTER = "connections"
@@ -48,6 +49,10 @@ class TrackedZones:
         self._datapath = (f"{kind}@ovs-{kind}",) if not instance.owned else ()
         if not instance.owned:
             self._refuse_touching_others()
+
+    def track(self, zones: Iterable[int]) -> None:
+        """Count and flush these, too, which a service of the topology chose."""
+        self.zones = sorted({*self.zones, *zones})
 
     def _refuse_touching_others(self) -> None:
         settings = {"most_connections": self._most, "limit": self._limits, "timeouts": self._timeouts}
@@ -108,15 +113,18 @@ class TrackedZones:
             self._instance.db.root.datapaths = {name: row for name, row in datapaths.items() if name != kind}
 
     def close(self) -> None:
-        """Flush the zones, and restore what ``apply`` set. Call it while OVS runs and has the datapath."""
-        applied, self._applied = self._applied, False
-        if not applied:
-            return
-        self.flush()
+        """Remove connections, and restore what ``apply`` set, while OVS runs and has the datapath. Works twice."""
+        if self._applied:
+            run_all((*(partial(self._flush, zone) for zone in self.zones), self._restore_limits, self._restore_rows))
+        self._applied = False
+
+    def _restore_limits(self) -> None:
         if self._most_before is not None:
             self._ask("ct-set-maxconns", self._most_before)
         if self._limits and not self._by_database:
             self._ask("ct-del-limits", "zone=" + ",".join(map(str, self._limits)))
+
+    def _restore_rows(self) -> None:
         if self._timeouts or self._by_database:
             self._instance.db.transact(self._delete_zones, "removal of zones of connection tracking", _DEADLINE_S)
 
@@ -149,19 +157,22 @@ class TrackedZones:
             self._instance.ctl.call("dpctl/flush-conntrack", f"zone={zone}", deadline_s=_FLUSH_DEADLINE_S)
 
     def counts(self) -> dict[int, int]:
-        """How many connections each zone has. OVS reads all of the datapath's for a zone without a limit."""
-        return {zone: self._count(zone) for zone in self.zones}
+        """How many connections each zone has, if OVS says so. For a zone without a limit it reads all connections."""
+        return self._counted(self.zones)
 
-    def _count(self, zone: int) -> int:
-        if zone in self._limits and not self._by_database:
-            found = re.search(rf"zone={zone},limit=\d+,count=(\d+)", self._ask("ct-get-limits", f"zone={zone}"))
-            if found is not None:
-                return int(found[1])
+    def _counted(self, zones: Iterable[int]) -> dict[int, int]:
+        found = {zone: self._count(zone) for zone in zones}
+        return {zone: number for zone, number in found.items() if number is not None}
+
+    def _count(self, zone: int) -> int | None:
+        command, number = "ct-stats-show", _TOTAL
+        if zone in self._limits:
+            command, number = "ct-get-limits", re.compile(rf"zone={zone},limit=\d+,count=(\d+)")
         try:
-            found = _TOTAL.search(self._ask("ct-stats-show", f"zone={zone}"))
-        except RefusedError:  # there is no datapath yet
-            found = None
-        return int(found[1]) if found is not None else 0
+            found = number.search(self._ask(command, f"zone={zone}"))
+        except RefusedError:  # there is no datapath yet, or it does not count
+            return None
+        return int(found[1]) if found is not None else None
 
     def _total(self) -> int | None:
         """How many connections the datapath has; None where it does not count them, as the kernel's."""
@@ -176,7 +187,7 @@ class TrackedZones:
             return {}
         total = self._total()
         cheap = total is not None and total <= _MOST_COUNTED
-        zones = {zone: self._count(zone) for zone in self.zones if cheap or zone in self._limits}
+        zones = self._counted(zone for zone in self.zones if cheap or zone in self._limits)
         counted = {} if total is None else {COUNTER: total}
         return counted | {f"{COUNTER}.zone{zone}": number for zone, number in zones.items()}
 
