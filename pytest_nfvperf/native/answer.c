@@ -49,12 +49,12 @@ static void learn(struct answer *answer, const uint8_t *signature_at)
 }
 
 /* Of a frame from which headers were taken on the way, what is learned may be gone: such a frame is not answered. */
-static void add(struct stream *stream, const uint8_t *bytes, const struct signature *signature, uint64_t number)
+static void add(struct stream *stream, const uint8_t *bytes, size_t place, uint64_t number)
 {
-	const uint8_t *signature_at = (const void *)signature;
+	const struct signature *signature = (const void *)(bytes + place);
 	struct answer *answer;
 
-	if (unlikely(signature_at - bytes < stream->frames.learned_in_front))
+	if (unlikely(place < stream->frames.learned_in_front))
 		return;
 	stream->pacer.frames++;
 	answer = queue_next(stream, number);
@@ -63,23 +63,25 @@ static void add(struct stream *stream, const uint8_t *bytes, const struct signat
 	answer->scheduled = signature->scheduled;
 	answer->lateness = signature->lateness;
 	answer->sampled = signature->stream & SIGNATURE_SAMPLED;
-	learn(answer, signature_at);
+	learn(answer, bytes + place);
 }
 
-void answers_note(struct track *track, const uint8_t *bytes, const struct signature *signature, uint64_t seq)
+void answers_note(struct track *track, const uint8_t *bytes, size_t place)
 {
-	uint64_t before = track->window->received;
+	const struct signature *signature = (const void *)(bytes + place);
+	uint64_t seq = seq_expand(track->window, signature->seq);
 
-	seq_record(track->window, seq);
-	if (unlikely(track->window->received == before))
+	/* A duplicate is counted, and not as received. */
+	if (unlikely(track->window->received == track->noted))
 		return;
+	track->noted = track->window->received;
 	if (track->came != NULL && seq < track->came_room)
 		track->came[seq / 64] |= UINT64_C(1) << seq % 64;
 	for (uint64_t left = track->answered_by; left != 0; left &= left - 1) {
 		struct stream *stream = &track->streams[__builtin_ctzll(left)];
 
 		if (all_came(stream, track->streams, seq))
-			add(stream, bytes, signature, seq);
+			add(stream, bytes, place, seq);
 	}
 }
 
@@ -195,7 +197,7 @@ static uint16_t send_burst(struct answer_queue *queue, struct port *port, uint16
 	return sent;
 }
 
-uint32_t answers_send(struct answer_queue *queue, uint64_t now)
+uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock)
 {
 	struct port *port = queue->bonded ? port_sender(queue->port) : queue->port;
 	uint32_t sent = 0;
@@ -206,7 +208,7 @@ uint32_t answers_send(struct answer_queue *queue, uint64_t now)
 	}
 	while (queue->count > 0) {
 		uint16_t by, wanted = burst_together(queue, port, &by);
-		uint16_t gone = send_burst(queue, port, by, wanted, now);
+		uint16_t gone = send_burst(queue, port, by, wanted, clock_look(clock));
 
 		sent += gone;
 		if (gone < wanted)

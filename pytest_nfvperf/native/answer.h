@@ -37,11 +37,11 @@ struct answer_queue {
 	struct answer waiting[MOST_WAITING];
 };
 
-/* Frame `seq` of a track that streams answer came, whatever is in it. Records it, too. */
-void answers_note(struct track *track, const uint8_t *bytes, const struct signature *signature, uint64_t seq);
+/* A frame of a track that streams answer was counted, whatever is in it; its signature is at that place. */
+void answers_note(struct track *track, const uint8_t *bytes, size_t place);
 
 /* Sends what waits, as far as there is room. Returns frames sent. */
-uint32_t answers_send(struct answer_queue *queue, uint64_t now);
+uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock);
 
 /* Nobody will send what waits. */
 void answers_refuse(struct answer_queue *queue);

@@ -576,9 +576,20 @@ static bool keep_numbers(struct track *track, uint64_t numbers)
 	return true;
 }
 
-/* So that what arrives is answered; and which stream is the last of its conversation, or alone. */
-static bool plan_conversations(struct run *run, json_t *answer)
+/* Members of a bond share its tracks. */
+static void mark_answered(struct ports *ports)
 {
+	for (int at = 0; at < MAX_PORTS; at++)
+		for (int id = 0; ports->port[at].used && id < MAX_STREAMS; id++)
+			if (ports->port[at].tracks[id] != NULL)
+				ports->port[at].answered |= ports->port[at].tracks[id]->streams != NULL;
+}
+
+/* So that what arrives is answered; and which stream is the last of its conversation, or alone. */
+static bool plan_conversations(struct engine *engine, json_t *answer)
+{
+	struct run *run = &engine->run;
+
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		struct stream *stream = &run->streams[at];
 
@@ -597,6 +608,7 @@ static bool plan_conversations(struct run *run, json_t *answer)
 		if (!keep_numbers(stream_track(stream->after), stream->pacer.frames))
 			return answer_error(answer, "no_memory", "no memory for the numbers of conversations");
 	}
+	mark_answered(&engine->ports);
 	return true;
 }
 
@@ -629,6 +641,7 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		port->places = (struct places){0};
 		port->trial = run->trial;
 		port->flushed = 0;
+		port->answered = false;
 		run->monitored |= port->used && port->config.role == ROLE_MONITOR && !port->config.unread;
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
@@ -775,7 +788,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->gap = ns_to_cycles(&engine->timebase, (uint64_t)gap_ns);
 	run->rejoins = rejoins;
 	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer) ||
-	    !plan_conversations(run, answer))
+	    !plan_conversations(engine, answer))
 		return false;
 	plan_buffers(engine);
 	return plan_windows(run, &windows, answer);

@@ -48,10 +48,6 @@ struct gap_log {
 struct track {
 	const struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
-	uint64_t answered_by; /* bits: streams that answer its frames, where it ends: see answer.h */
-	struct stream *streams; /* that those are numbers of; NULL: none answers, and none is sent after it */
-	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
-	uint64_t came_room; /* numbers */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
 	struct frame_cursor due; /* of the frame with the number that the window has next */
@@ -70,6 +66,12 @@ struct track {
 	uint64_t gap_after; /* of the last frame before it */
 	uint64_t gap_before; /* of the first frame after it */
 	struct gap_log *gaps; /* owned; NULL when none are asked for */
+	/* Where streams answer its frames, or are sent after them: see answer.h. */
+	struct stream *streams; /* of the run; NULL: there are none */
+	uint64_t answered_by; /* bits: those that answer */
+	uint64_t noted; /* distinct frames */
+	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
+	uint64_t came_room; /* numbers */
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
 	struct arrivals arrivals; /* at the last interval's end: see interval.h */
 };

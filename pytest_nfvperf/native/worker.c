@@ -88,7 +88,7 @@ static uint32_t send_turn(struct worker *worker)
 
 	/* First: a full ring is to hold up new conversations, and not those that have begun. */
 	for (unsigned int at = 0; at < worker->queue_count; at++)
-		sent += answers_send(worker->queues[at], clock_look(&worker->clock));
+		sent += answers_send(worker->queues[at], &worker->clock);
 	for (unsigned int at = 0; at < worker->stream_count; at++) {
 		struct stream *stream = worker->streams[at];
 
