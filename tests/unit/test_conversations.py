@@ -158,7 +158,10 @@ def test_what_the_generator_did_not_close_is_no_failure() -> None:
 
 
 def test_learning_is_forward_and_classes_go_beside() -> None:
-    mix = TrafficMix(web=(Conversation.tcp(request=0, response=0, close="none"), "10 kpps"), bulk=(Traffic(), "100 %"))
+    mix = TrafficMix(
+        web=(Conversation.tcp(request=0, response=0, close="none"), "10 kconn/s"), bulk=(Traffic(), "100 %")
+    )
+    assert [each.load_text for each in classes_of(mix)] == ["10.0 kconn/s", "100 %"]
     learnt = streams(streams_of(mix, (FORWARD, BACK), 1000, 10, learning=True), (FORWARD, BACK), PORTS)
     assert [(row["tx"], row.get("answers")) for row in learnt] == [
         ("p0", None),
