@@ -35,7 +35,7 @@ static bool add_histograms(struct track *track, bool intervals)
 	       (!intervals || (track->retired != NULL && track->total != NULL));
 }
 
-struct track *track_new(const struct stream *stream, bool latency, bool intervals)
+struct track *track_new(struct stream *stream, bool latency, bool intervals)
 {
 	struct track *track = calloc(1, sizeof(*track));
 
@@ -71,7 +71,6 @@ void track_free(struct track *track)
 		struct track *next = track->next;
 
 		free(track->window);
-		free(track->came);
 		free(track->latency);
 		free(track->latency_raw);
 		free(track->retired);
@@ -349,8 +348,8 @@ static __rte_noinline void receive_answered(struct port *port, struct frame fram
 	size_t place = receive_frame(port, frame, trial, now);
 	struct track *track = place != 0 ? track_at(port, frame, place) : NULL;
 
-	if (track != NULL && track->streams != NULL)
-		answers_note(track, frame.bytes, place);
+	if (track != NULL && track->stream->arrived != NULL)
+		answers_note(track->stream, frame.bytes, place);
 }
 
 static struct frame frame_at(const struct burst *burst, uint16_t at)

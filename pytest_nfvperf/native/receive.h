@@ -46,7 +46,7 @@ struct gap_log {
  * and no duplicate. Written by one polling thread.
  */
 struct track {
-	const struct stream *stream;
+	struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
@@ -66,18 +66,12 @@ struct track {
 	uint64_t gap_after; /* of the last frame before it */
 	uint64_t gap_before; /* of the first frame after it */
 	struct gap_log *gaps; /* owned; NULL when none are asked for */
-	/* Where streams answer its frames, or are sent after them: see answer.h. */
-	struct stream *streams; /* of the run; NULL: there are none */
-	uint64_t answered_by; /* bits: those that answer */
-	uint64_t noted; /* distinct frames */
-	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
-	uint64_t came_room; /* numbers */
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
 	struct arrivals arrivals; /* at the last interval's end: see interval.h */
 };
 
 /* NULL when memory is short. `intervals`: latency is also wanted of each interval. */
-struct track *track_new(const struct stream *stream, bool latency, bool intervals);
+struct track *track_new(struct stream *stream, bool latency, bool intervals);
 /* Gaps above so many cycles are kept. False when memory is short. */
 bool track_keep_gaps(struct track *track, uint64_t limit);
 /* When the trial starts, by the thread that reads. */
