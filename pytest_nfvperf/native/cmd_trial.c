@@ -71,7 +71,17 @@ static const char *launch_assign(struct engine *engine)
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		struct worker *worker = owner_of(engine, run->streams[at].tx);
 
+		if (run->streams[at].answers != 0) {
+			worker->answers[worker->answer_count++] = &run->streams[at];
+			continue;
+		}
 		worker->streams[worker->stream_count++] = &run->streams[at];
+		run->sending++;
+	}
+	for (unsigned int at = 0; at < run->queue_count; at++) {
+		struct worker *worker = owner_of(engine, run->queues[at]->port);
+
+		worker->queues[worker->queue_count++] = run->queues[at];
 	}
 	return check_peers(&engine->ports);
 }
@@ -182,7 +192,6 @@ static const char *launch_start(struct engine *engine)
 
 	run->workers = engine->workers;
 	run->worker_count = engine->worker_count;
-	run->sending = run->stream_count;
 	run->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (run->finished_fd < 0)
 		return strerror(errno);

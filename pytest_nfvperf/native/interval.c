@@ -37,6 +37,8 @@ void interval_tell(struct worker *worker, unsigned int number)
 {
 	for (unsigned int at = 0; at < worker->stream_count; at++)
 		tell_departures(worker->streams[at]);
+	for (unsigned int at = 0; at < worker->answer_count; at++)
+		tell_departures(worker->answers[at]);
 	for (unsigned int at = 0; at < worker->receiver_count; at++)
 		for (int id = 0; id < MAX_STREAMS; id++)
 			if (worker->receivers[at]->tracks[id] != NULL &&

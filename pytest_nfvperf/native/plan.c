@@ -19,10 +19,12 @@ enum {
 	MOST_WINDOWS = 100000, /* 64 bytes each and thread, and a row of the answer */
 };
 
+#define LATEST_START_NS INT64_C(100000000000000)
+
 struct stream_request {
 	const char *tx;
-	json_t *rx, *templates, *signatures, *order, *fields, *checksums, *changeable, *balances;
-	json_int_t fps, frames, queue_depth, combinations, compared_from;
+	json_t *rx, *templates, *signatures, *order, *fields, *checksums, *changeable, *balances, *answers;
+	json_int_t fps, frames, queue_depth, combinations, compared_from, start_ns, after;
 };
 
 /* ---- a stream's frames */
@@ -98,21 +100,21 @@ static bool wide_number(const json_t *value, uint64_t *number)
 
 static bool add_field(struct frame_set *set, unsigned int which, json_t *object, json_t *answer)
 {
-	json_int_t offset, size, shift = 0, bits, count, every = 1, seed = 0;
+	json_int_t offset, size, shift = 0, bits, count, every = 1, seed = 0, from = 0;
 	json_t *first, *step = NULL;
 	int random = 0;
 	struct field *field = &set->field[which];
 	json_error_t error;
 
-	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:I, s?I, s:I, s:o, s?o, s:I, s?I, s?I, s?b}", "offset", &offset,
+	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:I, s?I, s:I, s:o, s?o, s:I, s?I, s?I, s?b, s?I}", "offset", &offset,
 			   "size", &size, "shift", &shift, "bits", &bits, "first", &first, "step", &step, "count", &count,
-			   "every", &every, "seed", &seed, "random", &random) != 0)
+			   "every", &every, "seed", &seed, "random", &random, "from", &from) != 0)
 		return answer_error(answer, "bad_request", "fields[%u]: %s", which, error.text);
 	*field = (struct field){.random = random, .seed = (uint32_t)seed, .step = 1};
 	if (!wide_number(first, &field->first) || (step != NULL && !wide_number(step, &field->step)))
 		return answer_error(answer, "bad_request", "fields[%u]: first and step must be 0 to 2^64 - 1", which);
 	if (offset < 0 || offset > MAX_FRAME_BYTES || size < 0 || size > 8 || shift < 0 || shift > 63 || bits < 0 ||
-	    bits > 64 || count < 0 || every < 0 || seed < 0 || seed > UINT32_MAX)
+	    bits > 64 || count < 0 || every < 0 || seed < 0 || seed > UINT32_MAX || from > 0 || from < -MAX_FRAME_BYTES)
 		return answer_error(answer, "bad_request", "fields[%u]: a number is out of range", which);
 	field->offset = (uint16_t)offset;
 	field->size = (uint8_t)size;
@@ -120,6 +122,7 @@ static bool add_field(struct frame_set *set, unsigned int which, json_t *object,
 	field->bits = (uint8_t)bits;
 	field->count = (uint64_t)count;
 	field->every = (uint64_t)every;
+	field->from = (int16_t)from;
 	return true;
 }
 
@@ -281,7 +284,16 @@ static bool check_load(const struct engine *engine, const struct stream_request 
 	/* 32.32 fixed point times the frame's index must fit 128 bits, and a day at 100 Mpps does. */
 	if (want->frames < 1 || want->frames > INT64_C(10000000000000))
 		return answer_error(answer, "bad_request", "frames must be 1..10^13");
+	if (want->start_ns < 0 || want->start_ns > LATEST_START_NS)
+		return answer_error(answer, "bad_request", "start_ns must be 0..10^14");
 	return true;
+}
+
+static bool has_no_load(const struct stream_request *want, json_t *answer)
+{
+	if (want->fps == 0 && want->frames == 0 && want->queue_depth == 0 && want->start_ns == 0 && want->after == -1)
+		return true;
+	return answer_error(answer, "bad_request", "a stream that answers has no fps, frames, queue_depth, start_ns and after");
 }
 
 static bool receives(const struct stream *stream, const struct port *port)
@@ -323,13 +335,14 @@ static bool unpack_stream(json_t *object, struct stream_request *want, json_t *a
 {
 	json_error_t error;
 
-	*want = (struct stream_request){.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM};
+	*want = (struct stream_request){.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM, .after = -1};
 	if (json_unpack_ex(object, &error, JSON_STRICT,
-			   "{s:s, s:o, s:I, s:I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I}", "tx", &want->tx, "rx",
+			   "{s:s, s:o, s?I, s?I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I, s?o, s?I, s?I}", "tx", &want->tx, "rx",
 			   &want->rx, "fps", &want->fps, "frames", &want->frames, "templates", &want->templates, "signatures",
 			   &want->signatures, "order", &want->order, "fields", &want->fields, "checksums", &want->checksums,
 			   "changeable", &want->changeable, "balances", &want->balances, "combinations", &want->combinations, "compared_from",
-			   &want->compared_from, "queue_depth", &want->queue_depth) != 0)
+			   &want->compared_from, "queue_depth", &want->queue_depth, "answers", &want->answers,
+			   "start_ns", &want->start_ns, "after", &want->after) != 0)
 		return answer_error(answer, "bad_request", "stream: %s", error.text);
 	if (!json_is_array(want->templates) || !json_is_array(want->signatures) ||
 	    (want->order != NULL && !json_is_array(want->order)))
@@ -358,15 +371,25 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 	if (!unpack_stream(object, &want, answer))
 		return false;
 	stream->tx = endpoint(engine, want.tx, answer);
-	if (stream->tx == NULL || !plan_receivers(engine, stream, want.rx, answer) || !check_load(engine, &want, answer))
+	if (stream->tx == NULL || !plan_receivers(engine, stream, want.rx, answer))
 		return false;
 	if (want.queue_depth < 0 || want.queue_depth > MAX_QUEUE_DEPTH)
 		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
 	if (strcmp(stream->tx->config.bond, want.tx) == 0)
 		stream->bond = stream->tx;
+	if (!(want.answers != NULL ? (has_no_load(&want, answer) && plan_answers(&engine->run, stream, want.answers, answer)) : check_load(engine, &want, answer)) ||
+	    !plan_frames(&stream->frames, &want, answer) || !fit_port(stream, answer))
+		return false;
+	if (want.answers != NULL)
+		return true;
+	if (stream->frames.learned != 0)
+		return answer_error(answer, "bad_request", "only a stream that answers learns fields from arriving frames");
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
-	if (!plan_frames(&stream->frames, &want, answer) || !fit_port(stream, answer))
+	stream->delay = ns_to_cycles(&engine->timebase, (uint64_t)want.start_ns);
+	if (want.after != -1 && want.queue_depth != 0)
+		return answer_error(answer, "bad_request", "a stream that is sent after another has no queue_depth");
+	if (want.after != -1 && !plan_after(&engine->run, stream, want.after, want.frames, answer))
 		return false;
 	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
 		   stream->tx->config.tx_descriptors * 3 / 4);
@@ -384,7 +407,7 @@ static bool too_many_on_port(const struct run *run, const struct port *port)
 	unsigned int streams = 0;
 
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		streams += run->streams[at].tx == port;
+		streams += run->streams[at].tx == port && run->streams[at].queue == NULL;
 	return streams > MAX_PORT_STREAMS;
 }
 
@@ -404,7 +427,7 @@ static bool plan_streams(struct engine *engine, const json_t *objects, uint64_t 
 	json_array_foreach(objects, index, object) {
 		struct stream *stream = &run->streams[index];
 
-		stream->id = (uint8_t)index;
+		stream->id = stream->opening = (uint8_t)index;
 		stream->trial = run->trial;
 		stream->timebase = engine->timebase;
 		if (!plan_stream(engine, stream, object, answer))
@@ -491,6 +514,7 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		port->places = (struct places){0};
 		port->trial = run->trial;
 		port->flushed = 0;
+		port->answered = false;
 		run->monitored |= port->used && port->config.role == ROLE_MONITOR && !port->config.unread;
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
@@ -585,7 +609,8 @@ static bool plan_windows(struct run *run, const struct window_request *want, jso
 		return answer_error(answer, "bad_request", "window_ns must be %d or more, or 0 for none",
 				    SHORTEST_WINDOW_NS);
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		longest = RTE_MAX(longest, run->streams[at].pacer.frames / run->streams[at].fps + 1);
+		longest = RTE_MAX(longest, run->streams[at].pacer.frames / run->streams[at].fps + 1 +
+						   (run->streams[at].delay + run->timebase.hz - 1) / run->timebase.hz);
 	run->window = ns_to_cycles(&run->timebase, (uint64_t)want->window_ns);
 	windows = (longest * run->timebase.hz + run->residual) / run->window + 1;
 	if (windows > MOST_WINDOWS)
@@ -635,7 +660,8 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);
 	run->gap = ns_to_cycles(&engine->timebase, (uint64_t)gap_ns);
 	run->rejoins = rejoins;
-	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
+	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer) ||
+	    !plan_conversations(engine, answer))
 		return false;
 	plan_buffers(engine);
 	return plan_windows(run, &windows, answer);
@@ -657,6 +683,7 @@ void plan_free(struct engine *engine)
 	for (unsigned int at = 0; at < run->stream_count; at++)
 		frame_set_free(&run->streams[at].frames);
 	windows_free(engine);
+	conversations_free(run);
 	free(run->streams);
 	run->streams = NULL;
 	run->stream_count = 0;

@@ -94,6 +94,7 @@ struct port {
 	uint8_t trial;
 	struct places places; /* of signatures in frames received */
 	struct track *tracks[MAX_STREAMS];
+	bool answered; /* streams that end here are */
 	struct foreign foreign;
 	uint64_t misdirected[MAX_STREAMS]; /* by stream, of those that are due on another port */
 	struct forward_counts forwarded;
@@ -129,6 +130,17 @@ uint16_t port_frame_room(const struct port *port);
 /* Before a trial whose frames write so many bytes over the pattern of the transmit buffers: what longer heads of a
  * former trial left there is made the pattern again. */
 void port_prepare_buffers(struct port *port, uint16_t bytes);
+
+/* The member by which a bond sends: another one where its switch went. */
+static inline struct port *port_sender(struct port *leader)
+{
+	struct port *sender = leader->sender;
+
+	while (sender->left && sender->next != leader->sender)
+		sender = sender->next;
+	leader->sender = sender;
+	return sender;
+}
 
 /* Hands mbufs to a transmit queue of a DPDK port; returns how many it took. */
 static inline uint16_t port_send_mbufs(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)

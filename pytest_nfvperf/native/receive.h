@@ -46,7 +46,7 @@ struct gap_log {
  * and no duplicate. Written by one polling thread.
  */
 struct track {
-	const struct stream *stream;
+	struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
@@ -71,7 +71,7 @@ struct track {
 };
 
 /* NULL when memory is short. `intervals`: latency is also wanted of each interval. */
-struct track *track_new(const struct stream *stream, bool latency, bool intervals);
+struct track *track_new(struct stream *stream, bool latency, bool intervals);
 /* Gaps above so many cycles are kept. False when memory is short. */
 bool track_keep_gaps(struct track *track, uint64_t limit);
 /* When the trial starts, by the thread that reads. */

@@ -145,10 +145,12 @@ static json_t *report_stream(const struct engine *engine, const struct stream *s
 	const struct track *track = stream_track(stream);
 	const struct pacer *pacer = &stream->pacer;
 	/* A stopped run leaves frames undue: they were not served because we ended. */
-	uint64_t undue = pacer->frames - pacer->next;
+	uint64_t undue = stream->answers == 0 ? pacer->frames - pacer->next : 0;
 	json_t *object = json_pack("{s:s, s:s}", "tx", stream->tx->config.name, "rx", stream->rx->config.name);
 
-	answer_int(object, "intended", pacer->frames);
+	answer_int(object, "intended", pacer->frames - stream->failed_before);
+	if (stream->after != NULL)
+		answer_int(object, "failed_before", stream->failed_before);
 	answer_int(object, "sent", stream->sent);
 	answer_int(object, "sent_bytes", stream->sent_bytes);
 	answer_int(object, "refused", stream->refused);

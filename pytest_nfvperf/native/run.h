@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "answer.h"
 #include "cpu.h"
 #include "port.h"
 #include "receive.h"
@@ -122,6 +123,10 @@ struct worker {
 	struct run *run;
 	struct stream *streams[MAX_STREAMS];
 	unsigned int stream_count;
+	struct stream *answers[MAX_STREAMS]; /* streams that answer are not among the others */
+	unsigned int answer_count;
+	struct answer_queue *queues[MAX_STREAMS]; /* in which those wait */
+	unsigned int queue_count;
 	struct port *receivers[MAX_PORTS];
 	unsigned int receiver_count;
 	struct port *forwarders[MAX_PORTS];
@@ -156,6 +161,8 @@ struct run {
 	struct timebase timebase;
 	struct stream *streams;
 	unsigned int stream_count;
+	struct answer_queue *queues[MAX_STREAMS]; /* owned */
+	unsigned int queue_count;
 	struct worker *workers;
 	unsigned int worker_count;
 	int finished_fd; /* eventfd: each thread adds 1 when it ends */
@@ -163,7 +170,7 @@ struct run {
 	/* shared by the threads: atomic */
 	unsigned int ready;
 	uint64_t start; /* TSC, 0 until all are ready */
-	unsigned int sending; /* streams not yet done */
+	unsigned int sending; /* streams not yet done, without those that answer */
 	uint64_t all_sent; /* TSC when the last stream was done */
 	bool complete; /* all sent frames were received */
 	bool stop;

@@ -6,6 +6,7 @@
 #ifndef NFVPERF_SEQ_H
 #define NFVPERF_SEQ_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -30,6 +31,13 @@ struct seq_window *seq_new(uint64_t flows);
 static inline uint64_t seq_expand(const struct seq_window *window, uint32_t low)
 {
 	return window->next + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)window->next);
+}
+
+/* Whether this one came, as far back as the window reaches. */
+static inline bool seq_came(const struct seq_window *window, uint64_t seq)
+{
+	return seq < window->next && seq / 64 + SEQ_WORDS > (window->next - 1) / 64 &&
+	       (window->bits[seq / 64 % SEQ_WORDS] >> (seq % 64) & 1);
 }
 
 /* The path for frames that are not the next expected one. */

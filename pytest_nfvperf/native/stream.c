@@ -21,9 +21,9 @@ static uint64_t position_of(const struct stream *stream)
 void stream_begin(struct stream *stream, uint64_t start, uint64_t patience)
 {
 	stream->full_for = ns_to_cycles(&stream->timebase, FULL_FOR_NS);
-	stream->pacer.start = start;
+	stream->pacer.start = start + stream->delay;
 	stream->lead = lead_of(position_of(stream));
-	stream->lead_until = stream->lead != 0 ? start + ns_to_cycles(&stream->timebase, LEAD_NS) : 0;
+	stream->lead_until = stream->lead != 0 ? stream->pacer.start + ns_to_cycles(&stream->timebase, LEAD_NS) : 0;
 	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
 	stream->absences_seen = 0;
 	stream->until_sample = 0;
@@ -222,32 +222,26 @@ static void refuse_due(struct stream *stream, uint64_t backlog, bool away)
 	stream->waiting = false;
 }
 
-/* The member by which a bond sends: another one where its switch went. */
-static struct port *sender_of(struct port *leader)
+uint64_t stream_due(struct stream *stream, const struct poll_clock *clock, uint64_t now)
 {
-	struct port *sender = leader->sender;
-
-	while (sender->left && sender->next != leader->sender)
-		sender = sender->next;
-	leader->sender = sender;
-	return sender;
-}
-
-uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
-{
-	uint64_t now = clock_look(clock);
 	uint64_t backlog = pacer_backlog(&stream->pacer, now);
 	bool away = clock->absences != stream->absences_seen;
 
 	stream->absences_seen = clock->absences;
 	if (unlikely(stream->bond != NULL))
-		stream->tx = sender_of(stream->bond);
+		stream->tx = port_sender(stream->bond);
 	if (unlikely(stream->tx->left)) {
 		refuse_due(stream, backlog, away);
 		return 0;
 	}
-	if (backlog > 0)
-		backlog = to_send(stream, backlog, away, now);
+	return backlog > 0 ? to_send(stream, backlog, away, now) : 0;
+}
+
+uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
+{
+	uint64_t now = clock_look(clock);
+	uint64_t backlog = stream_due(stream, clock, now);
+
 	if (unlikely(lead_stands_alone(stream, now)))
 		return 0;
 	return backlog > 0 ? send_due(stream, backlog, now) : 0;

@@ -13,6 +13,16 @@ static uint16_t whole_units(size_t bytes)
 	return (uint16_t)((bytes + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT);
 }
 
+static size_t larger(size_t one, size_t other)
+{
+	return one > other ? one : other;
+}
+
+static size_t smaller(size_t one, size_t other)
+{
+	return one < other ? one : other;
+}
+
 /* ---- making a set */
 
 static const char *range_wrong(struct frame_set *set, const char *what, unsigned int which, const char *why)
@@ -112,6 +122,8 @@ static const char *check_field(struct frame_set *set, unsigned int which, size_t
 	if (random > MAX_RANDOM_COUNT)
 		return range_wrong(set, "fields", which,
 				   "is one too many in random order: those of a stream have at most 16777216 values together");
+	if (field->from != 0 && field->from > -field->size)
+		return range_wrong(set, "fields", which, "must learn a value that is in front of the signature");
 	if (over_signature(set, field_bits(field)))
 		return range_wrong(set, "fields", which, "overlaps the signature");
 	for (unsigned int other = 0; other < which; other++)
@@ -265,6 +277,16 @@ static const char *plan_field(struct frame_set *set, unsigned int which)
 	return NULL;
 }
 
+static void plan_learned(struct frame_set *set)
+{
+	for (unsigned int at = 0; at < set->fields; at++) {
+		if (set->field[at].from == 0)
+			continue;
+		set->learned |= (uint8_t)(1U << at);
+		set->learned_in_front = (uint16_t)larger(set->learned_in_front, (size_t)-set->field[at].from);
+	}
+}
+
 static void plan_checksum(struct frame_set *set, unsigned int which)
 {
 	struct checksum *checksum = &set->checksum[which];
@@ -357,16 +379,6 @@ static void mark(struct template *template, struct bits bits, bool same)
 		if (at >= first)
 			template->same[(at - first) / 8] = (uint8_t)((template->same[(at - first) / 8] & ~bit) | (same ? bit : 0));
 	}
-}
-
-static size_t larger(size_t one, size_t other)
-{
-	return one > other ? one : other;
-}
-
-static size_t smaller(size_t one, size_t other)
-{
-	return one < other ? one : other;
 }
 
 /* The first byte that frame_is_as_sent() reads: windows and what checksums are over may begin in front of the lines. */
@@ -476,6 +488,7 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 		wrong = plan_field(set, at);
 	if (wrong != NULL)
 		return wrong;
+	plan_learned(set);
 	for (unsigned int at = 0; at < set->checksums; at++)
 		plan_checksum(set, at);
 	set->quick = is_quick(set);

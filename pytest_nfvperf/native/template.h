@@ -37,6 +37,7 @@ struct field {
 	uint8_t shift;
 	uint8_t bits;
 	bool random;
+	int16_t from; /* of an answer: where the value is in the arriving frame, from its signature on: below 0; 0: nowhere */
 	uint32_t seed;
 	uint64_t first, step, count, every;
 	/* derived */
@@ -96,6 +97,8 @@ struct frame_set {
 	bool quick_carry; /* the first field begins again when the second goes on */
 	uint8_t early; /* bits: checksums that are written with the fields */
 	uint8_t late; /* bits: those that the signature changes */
+	uint8_t learned; /* bits: fields with a `from` */
+	uint16_t learned_in_front; /* bytes in front of an arriving frame's signature that they are in */
 	bool balanced; /* templates have checksums of their own, and are compared from their signature on: captures */
 	bool sealed; /* something is written behind the signature: see frame_seal() */
 	uint8_t compared_fields, compared_checksums; /* bits: those that a received frame must have as they were sent */

@@ -47,20 +47,22 @@ static void count_streams(const struct worker *worker, struct window *window)
 	for (unsigned int at = 0; at < worker->stream_count; at++) {
 		const struct stream *stream = worker->streams[at];
 
+		if (stream->opening != stream->id)
+			continue;
 		window->sent += stream->sent;
 		window->refused += stream->refused;
 		window->skipped += stream->pacer.skipped_away + stream->pacer.skipped_behind;
 	}
 }
 
-/* Where a stream ends, and not the copies of it that monitors have. */
+/* Where a stream ends, and not the copies of it that monitors have; of a conversation the last frames. */
 static void count_arrivals(const struct worker *worker, struct window *window)
 {
 	for (unsigned int at = 0; at < worker->receiver_count; at++)
 		for (int id = 0; id < MAX_STREAMS; id++) {
 			const struct track *track = worker->receivers[at]->tracks[id];
 
-			if (track != NULL && track->stream->rx == worker->receivers[at]) {
+			if (track != NULL && track->stream->rx == worker->receivers[at] && track->stream->final) {
 				window->received += track->window->received;
 				window->missing += track->window->next - track->window->received;
 			}

@@ -40,10 +40,13 @@ static void wait_for_start(struct worker *worker)
 	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
 	for (unsigned int at = 0; at < worker->stream_count; at++)
 		stream_begin(worker->streams[at], start, run->residual);
+	for (unsigned int at = 0; at < worker->answer_count; at++)
+		worker->answers[at]->cursor = frame_cursor_at(&worker->answers[at]->frames, 0);
 	for (unsigned int at = 0; run->gap != 0 && at < worker->receiver_count; at++)
 		for (int id = 0; id < MAX_STREAMS; id++)
 			if (worker->receivers[at]->tracks[id] != NULL)
-				track_begin(worker->receivers[at]->tracks[id], start, &worker->clock);
+				track_begin(worker->receivers[at]->tracks[id],
+					    start + worker->receivers[at]->tracks[id]->stream->delay, &worker->clock);
 	worker->windows.next = worker->windows.kept != NULL ? start + worker->windows.length : UINT64_MAX;
 }
 
@@ -83,12 +86,18 @@ static uint32_t send_turn(struct worker *worker)
 {
 	uint32_t sent = 0;
 
+	/* First: a full ring is to hold up new conversations, and not those that have begun. */
+	for (unsigned int at = 0; at < worker->queue_count; at++)
+		sent += answers_send(worker->queues[at], &worker->clock);
 	for (unsigned int at = 0; at < worker->stream_count; at++) {
 		struct stream *stream = worker->streams[at];
 
 		if (stream_done(stream))
 			continue;
-		sent += stream_turn(stream, &worker->clock);
+		if (unlikely(stream->after != NULL))
+			answers_follow(stream, &worker->clock);
+		else
+			sent += stream_turn(stream, &worker->clock);
 		if (worker->run->ask_depth != 0)
 			ask_if_held_up(worker, stream);
 		if (stream_done(stream) && __atomic_sub_fetch(&worker->run->sending, 1, __ATOMIC_ACQ_REL) == 0)
@@ -133,12 +142,17 @@ static uint32_t poll_turn(struct worker *worker)
 	return received;
 }
 
-/* Where copies go to a monitor the residual time is waited for them, since none of them may be due. */
+/*
+ * Where copies go to a monitor the residual time is waited for them, since none of them may be due. Streams that answer
+ * come behind those that they answer: whose frames have all come by now, of that all answers are due by now.
+ */
 static bool all_received(const struct run *run)
 {
 	for (unsigned int at = 0; at < run->stream_count; at++) {
 		const struct stream *stream = &run->streams[at];
 
+		if (stream->queue != NULL && !answers_done(stream))
+			return false;
 		for (unsigned int each = 0; each < stream->receivers; each++) {
 			const struct track *track = stream->receiver[each]->tracks[stream->id];
 
@@ -178,7 +192,7 @@ static void give_up_if_lost(struct worker *worker)
 		refused = worker->windows.refused_undisturbed;
 	else
 		for (unsigned int at = 0; at < worker->stream_count; at++)
-			refused += worker->streams[at]->refused;
+			refused += worker->streams[at]->opening == worker->streams[at]->id ? worker->streams[at]->refused : 0;
 	if (refused > run->most_refused) {
 		__atomic_store_n(&run->given_up, true, __ATOMIC_RELEASE);
 		__atomic_store_n(&run->halt, true, __ATOMIC_RELEASE);
@@ -236,6 +250,8 @@ static void poll_until_end(struct worker *worker)
 		health->turns++;
 	}
 	health->cycles = worker->clock.last - begin;
+	for (unsigned int at = 0; at < worker->queue_count; at++)
+		answers_refuse(worker->queues[at]);
 }
 
 int worker_main(void *opaque)

@@ -523,6 +523,7 @@ static void test_refusals(void)
 		"fields[0] is one too many in random order: those of a stream have at most 16777216 values together");
 	REFUSED((set.field[0].random = set.field[1].random = true, set.field[0].count = 1 << 24),
 		"fields[1] is one too many in random order: those of a stream have at most 16777216 values together");
+	REFUSED(set.field[0].from = -1, "fields[0] must learn a value that is in front of the signature");
 	REFUSED(set.checksum[0].offset = 59, "checksums[0] is beyond the end of a template");
 	REFUSED(set.checksum[0].offset = 28, "checksums[0] overlaps a field");
 	REFUSED(set.checksum[1].offset = 23, "checksums[1] overlaps a checksum before it");
