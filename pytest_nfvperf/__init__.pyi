@@ -7,6 +7,7 @@ from . import testing as testing
 # Traffic and streams
 from .model.traffic.traffic import Traffic as Traffic
 from .model.traffic.mix import TrafficMix as TrafficMix
+from .model.traffic.conversation import Conversation as Conversation
 from .model.traffic.packet_program import Vary as Vary
 from .model.traffic.traffic import Imix as Imix
 from .model.traffic.traffic import IMIXES as IMIXES

@@ -10,7 +10,15 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from pytest_nfvperf.config.units import FRAME_RATE, LOOK_ALIKES, RATIO, UnitError, dimensions_of, quantity
+from pytest_nfvperf.config.units import (
+    CONNECTION_RATE,
+    FRAME_RATE,
+    LOOK_ALIKES,
+    RATIO,
+    UnitError,
+    dimensions_of,
+    quantity,
+)
 from pytest_nfvperf.config.validate import Faults, SchemaVersion, read_as
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import MISSPELT, did_you_mean, format_fps, listed
@@ -353,7 +361,8 @@ def parse_load(metric: str, at: object) -> str | None:
     if share is None:
         if str(at).strip() in GOALS:
             raise ValueError(f"'{at}' is not a load: write '100 % of {at}'")
-        return load_in_fps(quantity(at, FRAME_RATE, "the load"))
+        rate = CONNECTION_RATE if str(at).strip().endswith("conn/s") else FRAME_RATE
+        return load_in_fps(quantity(at, rate, "the load"))
     if share["whole"] not in GOALS:
         hint = did_you_mean(share["whole"], GOALS)
         raise ValueError(f"a load can be a share of {' or '.join(GOALS)}, not of '{share['whole']}'{hint}")

@@ -52,13 +52,16 @@ def _count(noun: str, unit: str, example: str) -> Dimension:
 
 FRAME_RATE = Dimension("a frame rate", "pps", {"pps": 1, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}, "4 Mpps")
 BIT_RATE = Dimension("a bit rate", "bps", {"bps": 1, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}, "100 Gbps")
+CONNECTION_RATE = Dimension("a connection rate", "conn/s", {"conn/s": 1, "kconn/s": 1e3, "Mconn/s": 1e6}, "10 kconn/s")
 TIME_NS = Dimension("a time", "ns", {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}, "50 us")
 TIME = replace(TIME_NS, divisor=1e9, result="s")
 RATIO = Dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6, result="ratio")
 SIZE = Dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
 DIMENSIONS = (
     *(FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE),
+    CONNECTION_RATE,
     _count("a number of frames", "frames", "100 frames"),
+    _count("a number of connections", "connections", "0 connections"),
     _count("a number of cycles", "cycles", "250 cycles"),
     _count("a number of instructions", "instructions", "2500 instructions"),
     _count("a number of cores", "cores", "1.5 cores"),

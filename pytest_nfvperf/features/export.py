@@ -60,7 +60,7 @@ def _part(of: str, attribute: str) -> Callable[[Any], Cell]:
 
 def _goal(name: str) -> Columns:
     def of_figure(cell: Callable[[Figure], Cell]) -> Callable[[Outcome], Cell]:
-        return lambda outcome: None if (figure := outcome.figure(name, "pps")) is None else cell(figure)
+        return lambda outcome: None if (figure := outcome.figure(name)) is None else cell(figure)
 
     return {f"{name}_fps": of_figure(lambda f: f.value), f"{name}_bound": of_figure(lambda f: str(f.bound))}
 

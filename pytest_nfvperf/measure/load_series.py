@@ -29,7 +29,7 @@ from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
-from pytest_nfvperf.model.traffic.trial import sum_of_classes
+from pytest_nfvperf.model.traffic.trial import failures, sum_of_classes
 
 DELIVERIES = {f"{kind}_ratio": kind for kind in ("duplicated", "misdirected", "corrupted")}
 DELIVERIES |= {"reordered_ratio": "out_of_order"}
@@ -136,13 +136,23 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
     counted = {figure.metric for figure in figures}
     uncounted = {metric: _UNCOUNTED for metric in DELIVERIES if judged and metric not in counted}
     classes = _by_class(outcome, traffic, by_id)
+    known = [_with_failures(figure, by_id) for figure in outcome.figures]
     return replace(
         outcome,
         classes=tuple(of_class for of_class, _ in classes),
-        figures=(*outcome.figures, *worst.values(), *(figure for _, of_class in classes for figure in of_class)),
+        figures=(*known, *worst.values(), *(figure for _, of_class in classes for figure in of_class)),
         missing=outcome.missing | uncounted,
         dut_counted=tuple(_dut_counted(judged)),
     )
+
+
+def _with_failures(figure: Figure, trials: Mapping[str, Trial]) -> Figure:
+    """The figure of a load or a loss with the steps at which connections of its trials failed."""
+    if figure.metric not in {"connection_rate", "loss_ratio", "lost_frames"}:
+        return figure
+    rest_on = [trials[each].result for each in figure.evidence if each in trials]
+    counts = [count for each in rest_on if not each.spec.saturating for count in each.counts]
+    return replace(figure, confidence="; ".join(filter(None, (figure.confidence, *failures(counts)))))
 
 
 def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:
@@ -155,7 +165,7 @@ def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:
         frames, of = getattr(total, kind), total.received if kind == "out_of_order" else total.sent
         if frames is None or (kind == "misdirected" and to_many):
             continue
-        what = f"{frames:,} {metric.removesuffix('_ratio')} of {of:,} at {format_fps(spec.load_fps)}"
+        what = f"{frames:,} {metric.removesuffix('_ratio')} of {of:,} at {spec.load_text}"
         if kind == "misdirected" and frames:
             what += f", which came to {', '.join(port for port, _ in total.elsewhere or ())}"
         yield exact(metric, frames / max(1, of), "ratio", of_class=of_class, confidence=what, evidence=(trial.id,))

@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar
 
 from pytest_nfvperf.measure.call_arguments import TOPOLOGY, Sent, WholeLoad, check_load, check_sendable
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
+from pytest_nfvperf.measure.measurer import measured_labels
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one
 from pytest_nfvperf.model.display import format_fps
@@ -394,6 +394,44 @@ class ForwardingRate(TrafficMeasurement):
             saturating=True,
             window_s=WINDOW_S,
         )
+
+
+class ConnectionRate(ForwardingRate):
+    """Reads the connections a second that come to their end, while more are opened than the subject takes."""
+
+    name = "connections"
+    units = units_of("connection_rate", "cycles_per_packet")
+
+    def sending(self, traffic: AnyTraffic) -> ConnectionRate:
+        return ConnectionRate(traffic, self.profile, self.limits_of)
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"mean_frame_size": 0.0}
+
+    def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
+        trial, reading = super().turn_trial(live, remaining_s)
+        return trial, _of_connections(reading)
+
+    def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
+        trial, reading = super().measure(live, remaining_s)
+        return trial, _of_connections(reading)
+
+
+def _of_connections(reading: Reading) -> Reading:
+    """A reading whose frames received are connections."""
+
+    def renamed(by_metric: Mapping[str, Any]) -> dict[str, Any]:
+        known = {name: value for name, value in by_metric.items() if name != "packet_time"}
+        return {"connection_rate" if name == "forwarding_rate" else name: value for name, value in known.items()}
+
+    return replace(
+        reading,
+        values=renamed(reading.values),
+        bounds=renamed(reading.bounds),
+        window_rates=renamed(reading.window_rates),
+        whole=renamed(reading.whole),
+        missing=renamed(reading.missing),
+    )
 
 
 def _took_all(trial: Trial) -> bool:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial, TrialRunner
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import Inconclusive, load_too_high
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.bounds import SearchedGoal, session_figure
+from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, ObservedSessions, Outcome
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 
 WARM_UP = "warm-up"
@@ -245,6 +248,26 @@ class LoadLimits:
     def __post_init__(self) -> None:
         if not 0 < self.minimum_fps < self.maximum_fps:
             raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
+
+
+def measured_labels(live: LiveTopology, traffic: AnyTraffic) -> dict[str, str]:
+    """What was really measured, as labels; they override a test's own."""
+    tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
+    headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
+    mix = {}
+    if isinstance(traffic, TrafficMix):
+        mix = {"classes": traffic.label, **({"raised": traffic.raised} if traffic.raised else {})}
+    return {
+        **tuning,
+        **headers,
+        **mix,
+        **node_labels(live.topology, live.datapath_info),
+        "topology": live.name,
+        "frame_size": traffic.frame_label,
+        "flows": str(traffic.combinations),
+        "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
+        "datapath": live.datapath_kind,
+    }
 
 
 # Routing sessions during a search. It overloads the datapath on purpose. BGP and BFD share the queue that overflows

@@ -13,13 +13,13 @@ from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLo
 from pytest_nfvperf.measure.events import Event, EventMaker, cause
 from pytest_nfvperf.measure.load_series import with_trials
 from pytest_nfvperf.measure.measurements import TrafficMeasurement
+from pytest_nfvperf.measure.measurer import measured_labels
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Context, Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import Allowed, checked, whole
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.errors import InconclusiveError, TestbedError
-from pytest_nfvperf.model.measure.bounds import completed
+from pytest_nfvperf.model.measure.bounds import completed, of_connections
 from pytest_nfvperf.model.measure.outage import (
     GAP_S,
     OUTAGE_WINDOW_S,
@@ -253,6 +253,7 @@ class Outages:
             elapsed_s=self.context.clock.monotonic() - started,
             figures=tuple(outage_figures(outages)) if outages else (),
         )
-        outcome = completed(with_trials(outcome, traffic, [self.context.trials[each] for each in trials]))
+        outcome = with_trials(outcome, traffic, [self.context.trials[each] for each in trials])
+        outcome = completed(of_connections(outcome, traffic))
         self.context.recorder.emit(outcome)
         return outcome

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, Sent, check_live, check_load
+from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, OneTraffic, Sent, check_live, check_load
 from pytest_nfvperf.measure.confirmation import (
     ConfirmationSearch,
     at_ceiling,
@@ -32,10 +32,17 @@ from pytest_nfvperf.measure.load_series import (
     trial_of_frames,
     with_trials,
 )
-from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, Sessions, SessionWatch
+from pytest_nfvperf.measure.measurer import (
+    WARM_UP,
+    LoadLimits,
+    LoadMeasurer,
+    Sessions,
+    SessionWatch,
+    measured_labels,
+)
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.trials import InvalidTrialsError, TrafficReplacement, Trial, as_it_is
-from pytest_nfvperf.model.arguments import Name, checked, whole
+from pytest_nfvperf.model.arguments import Name, checked, number, whole
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.errors import ArgumentError, OutOfTimeError
@@ -51,10 +58,10 @@ from pytest_nfvperf.model.measure.bounds import (
     goals_missing,
     latency_figures,
     latency_missing,
+    of_connections,
     queue_figures,
     with_offload,
 )
-from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import Goal, LatencyPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import (
     Profile,
@@ -63,7 +70,6 @@ from pytest_nfvperf.model.measure.profile import (
     estimate_search_s,
     latency_s,
 )
-from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 
 if TYPE_CHECKING:
@@ -80,6 +86,9 @@ _BURST_RATES = 4
 """Rates at which bursts are tried: the first, that by a remeasured ceiling, and lower ones."""
 
 _LOWER_BURST = 0.7
+
+_OF_CONNECTIONS = {"search.connection_rate", "search.loss_at", "search.loss_of", "search.loss_curve"}
+"""Calls that measure a conversation, too."""
 
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[SearchedGoal, ...]]
@@ -327,6 +336,33 @@ class Search:
             "search.ndr_pdr", live, traffic, MLRSEARCH, find, judge_only, latency=latency, sessions=sessions
         )
 
+    @checked("search.connection_rate")
+    def connection_rate(
+        self,
+        live: Live,
+        conversation: OneTraffic,
+        *,
+        goal: Annotated[float, number(0, 1, "failed connections over all")] = 0.0,
+        latency: bool = False,
+    ) -> Outcome:
+        """The most connections opened a second of which no more fail, by MLRsearch, confirmed.
+
+        Args:
+            live: the topology to measure on.
+            conversation: what ``Conversation.tcp()``, ``.udp()`` or ``.icmp()`` returned.
+            goal: the ratio of connections that may fail.
+            latency: also measure how long connections take, from first to last frame, at the profile's shares of it.
+        """
+        if not conversation.is_conversation:
+            raise ArgumentError("search.connection_rate(): write a conversation, such as Conversation.tcp()")
+        tolerant = self.profile.pdr if goal else self.profile.ndr
+        wanted = replace(tolerant, name="connection_rate", loss_ratio=goal)
+
+        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[SearchedGoal, ...]:
+            return mlr_search(measurer, goals_worth_searching([wanted], measurer.trials), limits)
+
+        return self._search("search.connection_rate", live, conversation, MLRSEARCH, find, latency=latency)
+
     @checked("search.ceiling_fps")
     def ceiling_fps(self, live: Live, traffic: Sent, *, remeasured: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
@@ -472,7 +508,7 @@ class Search:
         outcomes = [
             self._search_once(call, live, traffic, algorithm, find, judge_only, **wanted) for _ in range(self._repeats)
         ]
-        return self._finish(live, over_repeats(outcomes))
+        return self._finish(live, over_repeats(outcomes), traffic)
 
     def _search_once(
         self,
@@ -556,6 +592,8 @@ class Search:
     def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic, limits: Limits | None = None) -> LoadRange:
         traffic = self._replacement_for(traffic)
         check_live(call, live, traffic)
+        if traffic.is_conversation and call not in _OF_CONNECTIONS:
+            raise ArgumentError(f"{call}() counts frames: of a conversation measure search.connection_rate()")
         live.runner.context.time_limit.measured_until_s = math.inf
         if limits is None:  # first: an unknown ceiling may take the topology down and up again
             limits = self._limits_of(live, traffic)
@@ -603,7 +641,7 @@ class Search:
 
     def _done(self, loads: LoadRange, algorithm: str, **found: Any) -> Outcome:
         outcome = self._outcome(loads, algorithm, **found)
-        return self._finish(loads.live, with_trials(outcome, loads.traffic, loads.measurer.trials))
+        return self._finish(loads.live, with_trials(outcome, loads.traffic, loads.measurer.trials), loads.traffic)
 
     def _raised(
         self, call: str, live: LiveTopology, traffic: AnyTraffic, raise_only: str | None, judge_only: str | None
@@ -628,9 +666,9 @@ class Search:
             )
         return traffic.raising(raise_only, limits.maximum_fps)
 
-    def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
+    def _finish(self, live: LiveTopology, outcome: Outcome, traffic: AnyTraffic) -> Outcome:
         live.runner.context.time_limit.measured_until_s = math.inf
-        outcome = completed(with_offload(outcome, share_after(live, outcome.label)))
+        outcome = completed(with_offload(of_connections(outcome, traffic), share_after(live, outcome.label)))
         if (profiling := live.runner.context.profiling) is not None:
             outcome = profiling.packets(live, outcome)
         live.runner.recorder.emit(outcome)
@@ -659,24 +697,4 @@ def _loss_fields(losses: Sequence[TrialLoss], of_queues: Trial | None = None) ->
         "figures": (*(each for loss in losses for each in loss.figures()), *spread),
         "missing": {metric: why for loss in losses for metric, why in loss.missing().items()} | missing,
         "queue_frames": queues,
-    }
-
-
-def measured_labels(live: LiveTopology, traffic: AnyTraffic) -> dict[str, str]:
-    """What was really measured, as labels; they override a test's own."""
-    tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
-    headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
-    mix = {}
-    if isinstance(traffic, TrafficMix):
-        mix = {"classes": traffic.label, **({"raised": traffic.raised} if traffic.raised else {})}
-    return {
-        **tuning,
-        **headers,
-        **mix,
-        **node_labels(live.topology, live.datapath_info),
-        "topology": live.name,
-        "frame_size": traffic.frame_label,
-        "flows": str(traffic.combinations),
-        "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
-        "datapath": live.datapath_kind,
     }

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, Sent, check_live, check_load
 from pytest_nfvperf.measure.load_series import share_after, with_trials
-from pytest_nfvperf.measure.measurer import WINDOW_S, window_s
+from pytest_nfvperf.measure.measurer import WINDOW_S, measured_labels, window_s
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import Search, measured_labels
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.disturbance.trial import AttributedInterval, TrialResult, attributed_intervals, load_too_high
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
-from pytest_nfvperf.model.measure.bounds import completed, soak_figures, soak_missing, with_offload
+from pytest_nfvperf.model.measure.bounds import completed, of_connections, soak_figures, soak_missing, with_offload
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS, Profile
 from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, Gap, Soak, SoakLoad
@@ -281,7 +281,7 @@ class Soaker:
             missing=soak_missing(soak),
         )
         outcome = with_offload(outcome, share_after(live, self.labels))
-        outcome = completed(with_trials(outcome, traffic, [self.context.trials[trial_id]]))
+        outcome = completed(of_connections(with_trials(outcome, traffic, [self.context.trials[trial_id]]), traffic))
         self.context.recorder.emit(outcome)
         return outcome
 

@@ -33,7 +33,14 @@ from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fi
 from pytest_nfvperf.measure.flood import forget_flows
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after, with_trials
-from pytest_nfvperf.measure.measurements import CountedInstructions, ForwardingRate, Measurement, Subject, check_time
+from pytest_nfvperf.measure.measurements import (
+    ConnectionRate,
+    CountedInstructions,
+    ForwardingRate,
+    Measurement,
+    Subject,
+    check_time,
+)
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.outage import PATIENCE_S, Happening, OutageTime
 from pytest_nfvperf.measure.rig import LiveTopology
@@ -141,8 +148,23 @@ class Study:
         """
         if larger and any(subject.traffic is not None for subject in subjects):
             raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
+        if traffic.is_conversation:
+            raise ArgumentError("study.forwarding_rate() counts frames: of a conversation take study.connection_rate()")
         figure = ForwardingRate(traffic, self.profile, self._limits_of, larger=larger)
         return self.compare(per, subjects, replace(figure, before=forget_flows) if new_flows else figure)
+
+    @checked("study.connection_rate")
+    def connection_rate(self, per: Label, subjects: _Subjects, conversation: OneTraffic) -> tuple[Outcome, ...]:
+        """Connections a second that each subject brings to their end, while more are opened than it takes.
+
+        ``conversation``: what ``Conversation.tcp()``, ``.udp()`` or ``.icmp()`` returned.
+        """
+        sent = [conversation, *(subject.traffic for subject in subjects if subject.traffic is not None)]
+        if not all(each.is_conversation for each in sent):
+            raise ArgumentError("study.connection_rate(): write a conversation, such as Conversation.tcp()")
+        if any(each.hold_s for each in sent):
+            raise ArgumentError("study.connection_rate(): held connections say nothing at overload: leave hold_s out")
+        return self.compare(per, subjects, ConnectionRate(conversation, self.profile, self._limits_of))
 
     @checked("study.mirror_cost")
     def mirror_cost(

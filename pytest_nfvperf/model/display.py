@@ -304,9 +304,22 @@ def cpu_list(cpus: Sequence[int]) -> str:
     return ", ".join(map(str, cpus))
 
 
+_OF_FRAMES = re.compile(r"(?<=[\d ][kMG])pps|(?<=\d )pps|(?<=\d )frames\b")
+
+
 def format_fps(frames_per_second: float | None, digits: int = _DIGITS) -> str:
     """Frames/s: ``4.02 Mpps``."""
     return _scaled(frames_per_second, [(factor, f"{prefix}pps") for factor, prefix in _SI], digits)
+
+
+def format_connections(connections_per_second: float | None, digits: int = _DIGITS) -> str:
+    """Connections/s: ``86.3 kconn/s``."""
+    return _scaled(connections_per_second, [(factor, f"{prefix}conn/s") for factor, prefix in _SI], digits)
+
+
+def in_connections(text: str) -> str:
+    """A text about loads and frames, of a conversation: ``2 lost of 9 at 4.02 kconn/s``."""
+    return _OF_FRAMES.sub(lambda found: "conn/s" if found[0] == "pps" else "connections", text)
 
 
 def format_load(asked_fps: float, offered_fps: float | None) -> str:
@@ -365,6 +378,7 @@ _FORMATTERS: Mapping[str, Callable[[float, int], str]] = {
     "cores": lambda cores, digits: f"{cores:.{digits - 1}f} cores",
     "bytes": _format_bytes,
     "pps": format_fps,
+    "conn/s": format_connections,
     "bps": format_bps,
     "ns": format_ns,
     "s": format_seconds,

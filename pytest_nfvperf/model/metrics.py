@@ -119,6 +119,17 @@ _OF_SEARCHES = {
         compared=True,
         slowed=True,
     ),
+    "connection_rate": Metric(
+        *("connections", "connections opened a second of which no more fail than the goal allows", "conn/s", HIGHER),
+        "10 kconn/s",
+        compared=True,
+        slowed=True,
+    ),
+    "failed_connections": Metric(
+        *("failed connections", "opened - completed", "connections", LOWER, "0"),
+        at="optional",
+        slowed=True,
+    ),
     "loss_ratio": _ratio("loss", "lost / offered", "0", at="optional", slowed=True),
     "duplicated_ratio": _ratio("duplicated", "further copies of frames received / frames sent", "0", default_limit=0.0),
     "misdirected_ratio": _ratio(
@@ -258,7 +269,7 @@ METRICS = {**_OF_SEARCHES, **_OF_OTHERS}
 RENAMED = {"spoiled_ratio": "disturbed_ratio"}
 """Metrics that SLAs and histories of earlier versions name."""
 
-GOALS = ("ndr", "pdr", "throughput")
+GOALS = ("ndr", "pdr", "throughput", "connection_rate")
 """Searched loads that another load can be a share of."""
 
 _OF_A_SUITE = Metric("", "a metric of a suite's own", "", None, "0")

@@ -42,9 +42,10 @@ from pytest_nfvperf.measure.clocks import TimeLimit
 from pytest_nfvperf.measure.flood import Floods
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurements import check_time
+from pytest_nfvperf.measure.measurer import measured_labels
 from pytest_nfvperf.measure.outage import Outages, OutageTime
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
-from pytest_nfvperf.measure.search import Search, measured_labels
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker, find_loads
 from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
@@ -58,7 +59,7 @@ from pytest_nfvperf.measure.trials import (
     Trial,
     as_it_is,
 )
-from pytest_nfvperf.model.display import format_fps, storable
+from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.model.disturbance.cpu_distance import ObservedBands
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import CPU_BANDS, rig_facts
@@ -637,7 +638,7 @@ def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> s
     worst = bounding(outcomes, trials)
     if worst is None or worst.ledger is None:
         return None
-    return f"{worst.id}, {format_fps(worst.result.spec.load_fps)} per direction\n{ledger_text(worst.ledger)}"
+    return f"{worst.id}, {worst.result.spec.load_text} per direction\n{ledger_text(worst.ledger)}"
 
 
 def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:

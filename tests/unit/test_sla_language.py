@@ -128,7 +128,7 @@ SLIPS = [
         "latency_p99",
         "<= 5 us",
         "50 % of pd",
-        "a load can be a share of ndr or pdr or throughput, not of 'pd', did you mean",
+        "a load can be a share of ndr or pdr or throughput or connection_rate, not of 'pd', did you mean",
     ),
     ("latency_p99", "<= 5 us", "0 % of pdr", "'0 % of pdr' is no load: write e.g. '50 % of pdr'"),
     ("latency_p99", "<= 5 us", "50 of pdr", "'50 of' needs a per cent sign: write '50 % of'"),

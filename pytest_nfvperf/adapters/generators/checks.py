@@ -10,9 +10,9 @@ from pathlib import Path
 from pytest_nfvperf.adapters.net.cabling import interface_of
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, UnavailableError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of, steps_of
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
@@ -113,10 +113,11 @@ def check_directions(
 def check_traffic(attached: Mapping[str, GeneratorPort], traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
     """Raise ConfigError if a frame does not fit the MTU of a port on its path, or the classes need too many streams."""
     classes = classes_of(traffic)
-    if len(classes) * len(directions) > MOST_STREAMS:
+    streams = sum(max(1, len(steps_of(each.traffic))) for each in classes) * len(directions)
+    if streams > MOST_STREAMS:
         raise ConfigError(
-            f"{len(classes)} classes in {len(directions)} directions are {len(classes) * len(directions)} streams, and "
-            f"{MOST_STREAMS} can be sent at once: send fewer classes, or in fewer directions"
+            f"{len(classes)} classes in {len(directions)} directions are {streams} streams, and {MOST_STREAMS} can be "
+            "sent at once: send fewer classes, or in fewer directions, or shorter conversations"
         )
     for each in classes:
         _check_class(attached, each.traffic, directions)
@@ -136,6 +137,12 @@ def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, direct
 def check_spec(attached: Mapping[str, GeneratorPort], spec: TrialSpec, *, to_many: bool = False) -> None:
     check_directions(attached, spec.directions, to_many=to_many)
     check_traffic(attached, spec.traffic, spec.directions)
+
+
+def refuse_conversations(traffic: AnyTraffic, engine: str) -> None:
+    """Raise UnavailableError for a traffic whose frames answer one another, for an engine that cannot have it."""
+    if name := next((each.traffic.headers_name for each in classes_of(traffic) if steps_of(each.traffic)), ""):
+        raise UnavailableError(f"{engine} answers no frames, as {name} needs: use the embedded engine")
 
 
 def wait_for_links(

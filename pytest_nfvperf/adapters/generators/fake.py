@@ -26,9 +26,17 @@ from pytest_nfvperf.model.measure.streams import (
     StreamSpec,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
+from pytest_nfvperf.model.traffic.conversation_frames import ScriptStep
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, shares
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, RigHealth, TrialSpec, counts_by_class
+from pytest_nfvperf.model.traffic.trial import (
+    Direction,
+    DirectionCounts,
+    RigHealth,
+    StepCounts,
+    TrialSpec,
+    counts_by_class,
+)
 from pytest_nfvperf.ports.generator import GeneratorPort, RunningTrial, StreamEnd, StreamEngine
 from pytest_nfvperf.ports.machine import Clock
 
@@ -89,6 +97,16 @@ def _progress(counts: DirectionCounts, share: float) -> TrialProgress:
         highest_seq=round(counts.sent * share),
         latency=latency,
     )
+
+
+def _steps(steps: Sequence[ScriptStep], offered: int, sent: int, received: int) -> tuple[StepCounts, ...]:
+    """Connections fail at the first answer, as of a DUT whose table is full."""
+    if not steps:
+        return ()
+    opening = StepCounts(steps[0].name, False, offered, sent, offered - sent, sent, offered - sent)
+    answer = StepCounts(steps[1].name, True, sent, sent, 0, received, sent - received)
+    others = (StepCounts(step.name, step.from_server, received, received, 0, received, 0) for step in steps[2:])
+    return (opening, answer, *others)
 
 
 @dataclass
@@ -258,6 +276,7 @@ class FakeGenerator(AttachingGenerator):
             latency=latency,
             latency_raw=latency,
             elsewhere=(),
+            steps=_steps(stream.steps, offered, offered - refused, received),
         )
 
     def _latency(self, spec: TrialSpec, received: int, *, overloaded: bool) -> Histogram | None:

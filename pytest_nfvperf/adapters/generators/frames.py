@@ -20,9 +20,9 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, FrameSource
 from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
 from pytest_nfvperf.model.traffic.mix import ClassStream
-from pytest_nfvperf.model.traffic.packet import FrameSource
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     HEADER_BYTES,
@@ -229,8 +229,9 @@ def _number(name: str, offset: int, size: int, first: int, count: int, every: in
 def program_stream(program: FrameProgram) -> dict[str, Any]:
     """The keys of a stream of the engine's ``trial`` command that say which frames it has."""
     fields = [
-        {key: value for key, value in asdict(field).items() if key not in {"name", "order"}}
+        {key: value for key, value in asdict(field).items() if key not in {"name", "order", "arrived"}}
         | {"first": _unsigned(field.first), "step": _unsigned(field.step), "random": field.order == "random"}
+        | ({} if field.arrived is None else {"from": field.arrived})
         for field in program.fields
     ]
     checksums = [
@@ -293,6 +294,9 @@ def streams(
     made: list[dict[str, Any]] = []
     for stream in sent:
         direction = directions[stream.direction]
+        if stream.steps:
+            made += _conversation(stream, direction, ports, len(made))
+            continue
         common = {
             "tx": direction.tx,
             "rx": direction.rx
@@ -305,12 +309,34 @@ def streams(
         program = program_of(stream.sent.traffic, direction, ports, reverse=stream.reverse)
         program = _with_swapped_ends(program) if swapped else program
         made.append(common | program_stream(_needed(program, stream.frames)))
+    if swapped and any(stream.steps for stream in sent):
+        raise ConfigError("this DUT sends frames back to where they came from: a conversation needs one that forwards")
     for request in made:
         if isinstance(request["rx"], list) and not all(int(template[:2], 16) & 1 for template in request["templates"]):
             raise ConfigError(
                 f"two directions send on port {request['tx']!r} to one address; give each direction a port of its own, "
                 "or send to a group address, such as dst_mac='ff:ff:ff:ff:ff:ff'"
             )
+    return made
+
+
+def _conversation(
+    stream: ClassStream, direction: Direction, ports: Mapping[str, GeneratorPort], first: int
+) -> list[dict[str, Any]]:
+    """A stream a step; ``first``: the number of the opening one in the request."""
+    conversation = stream.sent.traffic.frame_source
+    if not isinstance(conversation, ConversationFrames) or len(stream.receivers) > 1:
+        raise ConfigError(f"two directions send on port {direction.tx!r}: a conversation has one server")
+    made = []
+    for number, step in enumerate(conversation.steps):
+        tx, rx = (direction.rx, direction.tx) if step.from_server else (direction.tx, direction.rx)
+        program = conversation.step_program(number, ports[tx].mac, ports[tx].eth_peer or ports[rx].mac)
+        answers: dict[str, Any] = {"answers": [first + other for other in step.answers]}
+        opening: dict[str, Any] = {"fps": stream.fps, "frames": stream.frames, "queue_depth": ports[tx].queue_depth}
+        if step.after is not None:
+            opening = {"after": first + step.after, "start_ns": round(conversation.hold_s * 1e9)} | opening
+            del opening["queue_depth"]
+        made.append({"tx": tx, "rx": rx} | (answers if step.answers else opening) | program_stream(program))
     return made
 
 

@@ -18,7 +18,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.checks import AttachingGenerator, check_directions, check_spec
+from pytest_nfvperf.adapters.generators.checks import (
+    AttachingGenerator,
+    check_directions,
+    check_spec,
+    refuse_conversations,
+)
 from pytest_nfvperf.adapters.generators.frames import frames_of, program_of
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
@@ -98,6 +103,7 @@ def _send_at_once(frames: Sequence[bytes], link: socket.socket) -> tuple[int, in
 
 def check_countable(sent: AnyTraffic) -> None:
     """Raise UnavailableError for a packet, ConfigError for flows, of more frames than are sent in virtual time."""
+    refuse_conversations(sent, "the engine of virtual time")
     for traffic in (each.traffic for each in classes_of(sent)):
         if frames_until_repeat(traffic) > MOST_FLOWS:
             raise UnavailableError(

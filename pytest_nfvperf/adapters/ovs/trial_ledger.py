@@ -39,7 +39,13 @@ from pytest_nfvperf.model.measure.ledger import (
 from pytest_nfvperf.model.topology.frame_route import RouteHop, frames_entered, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, VnfCounts, sum_of_classes
+from pytest_nfvperf.model.traffic.trial import (
+    DirectionCounts,
+    NicCounts,
+    VnfCounts,
+    frames_by_direction,
+    sum_of_classes,
+)
 
 _OWN_SOURCES: Mapping[str, Mapping[str, str]] = {
     "ovs": dict.fromkeys((*RX_REASONS, *TX_REASONS), ""),
@@ -326,7 +332,7 @@ def trial_ledger(
     ``before``, ``after``: snapshots of the sources "ovs" and "kernel", or with nodes "node1.ovs" and so on; after the
     trial the settled ones if frames were lost in the datapath. ``others``: further sources that count frames at ports.
     """
-    sources = {**_OWN_SOURCES, **others}
+    sources, result = {**_OWN_SOURCES, **others}, _in_frames(result)
     later = {snapshot.source: snapshot for snapshot in after}
     changes = [
         change
@@ -364,6 +370,14 @@ def trial_ledger(
     ledger = ledger_of(explained, shown, tuple(_stray_ports(topology, known, moved)), notes)
     branches = tuple(_branches(topology, known, moved, result))
     return replace(ledger, branches=branches, counted=_errors(moved))
+
+
+def _in_frames(result: TrialResult) -> TrialResult:
+    """The result with counts of frames, where those of a conversation are of connections."""
+    counts = [count for each in result.classes for count in each.counts] or result.counts
+    if not any(count.steps for count in counts):
+        return result
+    return replace(result, counts=frames_by_direction(counts))
 
 
 def _each_frame_once(stages: list[PathStage], counts: DirectionCounts) -> tuple[list[PathStage], str]:

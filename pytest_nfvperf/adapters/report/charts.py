@@ -163,7 +163,7 @@ def _trial_row(number: int, trial_id: str, trial: TrialData, looks: dict[str, Lo
     if result.valid:
         effect = f"{judged.lost:,} of {judged.offered:,} lost ({format_ratio(judged.loss_ratio)})"
     looks.setdefault(name, Look(colour, symbol))
-    load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
+    load = f"{result.spec.load_text} for {format_seconds(result.due_s)}"
     hover = f"{trial_id}, {result.spec.purpose}\n{load}\n{effect}"
     return {"series": name, "x": number, "y": result.spec.load_fps / 1e6, "hover": hover, "link": f"#{trial_id}"}
 

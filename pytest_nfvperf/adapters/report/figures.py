@@ -20,6 +20,7 @@ from pytest_nfvperf.model.display import (
     format_seconds,
     format_value,
     how_many,
+    in_connections,
 )
 from pytest_nfvperf.model.evidence.records import Span
 from pytest_nfvperf.model.figure import Figure
@@ -240,7 +241,7 @@ def class_line(outcome: Outcome) -> str:
 def other_result(outcome: Outcome) -> str:
     """One line for an outcome that is not a search: a loss curve, a burst, trials at given loads."""
     if outcome.soak is not None:
-        return soak_line(outcome.soak)
+        return loads_text(outcome, soak_line(outcome.soak))
     if outcome.samples:
         line = times_line(outcome) if is_of_times(outcome) else sampled_line(outcome)
         return line if outcome.sessions is None else f"{line}, {format_count(outcome.sessions.flaps, 'flaps')}"
@@ -250,11 +251,21 @@ def other_result(outcome: Outcome) -> str:
         buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
         return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
     if outcome.loss_curve:
-        return _loss_line(outcome)
-    if outcome.latency:
-        return "latency at " + ", ".join(point.at for point in outcome.latency)
-    texts = [f"{metric_of(figure.metric).title} {figure_text(figure)}" for figure in listed_figures(outcome)]
+        return loads_text(outcome, _loss_line(outcome))
+    rate, point = outcome.figure("connection_rate"), typical_latency(outcome)
+    if rate is not None:
+        texts = [figure_text(rate), *([] if point is None else [f"p99 {format_ns(point.p99_ns)} at {point.at}"])]
+    elif point is not None:
+        texts = ["latency at " + ", ".join(point.at for point in outcome.latency)]
+    else:
+        texts = [f"{metric_of(figure.metric).title} {figure_text(figure)}" for figure in listed_figures(outcome)]
     return ", ".join(texts) or ("not measured: " + ", ".join(outcome.missing) if outcome.missing else MISSING)
+
+
+def loads_text(outcome: Outcome, text: str) -> str:
+    """A text with loads and counts of this outcome, which of a conversation are those of connections."""
+    metrics = {*outcome.missing, *(figure.metric for figure in outcome.figures)}
+    return in_connections(text) if metrics & {"connection_rate", "failed_connections"} else text
 
 
 def is_of_times(outcome: Outcome) -> bool:

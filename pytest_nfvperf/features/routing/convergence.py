@@ -14,9 +14,8 @@ from typing import Any
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, Sent, WholeLoad, check_live
 from pytest_nfvperf.measure.events import Event, cause
 from pytest_nfvperf.measure.load_series import loss_of_trial, with_trials
-from pytest_nfvperf.measure.measurer import window_s
+from pytest_nfvperf.measure.measurer import measured_labels, window_s
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_seconds

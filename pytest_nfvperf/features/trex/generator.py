@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.generators.checks import (
     check_spec,
     check_traffic,
     parsing_answer,
+    refuse_conversations,
     wait_for_links,
 )
 from pytest_nfvperf.adapters.generators.engine import Engine, EngineRefusedError, StartEngine
@@ -109,6 +110,7 @@ class TrexGenerator(Generator):
         attached = self._attached()
         check_directions(attached, directions)
         check_traffic(attached, traffic, directions)
+        refuse_conversations(traffic, "TRex")
         spec = TrialSpec(
             traffic, _LEARN_FPS, _LEARN_S, tuple(directions), latency=False, residual_s=_LEARN_S, purpose="learning"
         )
@@ -129,6 +131,7 @@ class TrexGenerator(Generator):
         self.ports.clear()
 
     def _run(self, spec: TrialSpec, command: str = "trial") -> TrialResult:
+        refuse_conversations(spec.traffic, "TRex")
         plan = streams(spec, self.ports)
         delay_s = max(spec.residual_s, self._spec.trex.rx_delay_s)
         longest_s = longest_trial(spec.duration_s)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
-from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many
+from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many, in_connections
 from pytest_nfvperf.model.figure import Figure, Why, exact
 from pytest_nfvperf.model.measure.cpu_account import as_bound, shares_cpus
 from pytest_nfvperf.model.measure.hw_offload import OFFLOADED_FLOWS, FlowPlace, OffloadShare
@@ -31,6 +31,7 @@ from pytest_nfvperf.model.measure.outcome import (
 from pytest_nfvperf.model.measure.soak import Drift, Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, share_of_goal
 from pytest_nfvperf.model.statistics import Relative, Samples, Slope, median_interval
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 
 FEWEST_REPEATS = 2
 """With this many searches a figure has an interval."""
@@ -589,6 +590,31 @@ def completed(outcome: Outcome) -> Outcome:
     if shares_cpus(outcome.label):
         figures = [as_bound(figure) for figure in figures]
     return replace(outcome, figures=tuple(figures))
+
+
+_UNITS_OF_CONNECTIONS = {"pps": "conn/s", "frames": "connections"}
+_NOT_OF_CONNECTIONS = {"mpps_per_core", "forwarding_rate"}
+
+
+def of_connections(outcome: Outcome, traffic: AnyTraffic) -> Outcome:
+    """The outcome of a conversation, whose load is connections a second: with figures of connections; others as is."""
+    if not traffic.is_conversation:
+        return outcome
+    figures = tuple(
+        replace(
+            figure,
+            metric="failed_connections" if figure.metric == "lost_frames" else figure.metric,
+            unit=_UNITS_OF_CONNECTIONS.get(figure.unit, figure.unit),
+            confidence=in_connections(figure.confidence),
+            detail=in_connections(figure.detail),
+        )
+        for figure in outcome.figures
+        if figure.metric not in _NOT_OF_CONNECTIONS
+    )
+    renamed = {"failed_connections" if name == "lost_frames" else name: why for name, why in outcome.missing.items()}
+    missing = {name: in_connections(why) for name, why in renamed.items() if name not in _NOT_OF_CONNECTIONS}
+    notes = tuple(map(in_connections, outcome.notes))
+    return replace(outcome, figures=figures, missing=missing, notes=notes, goals=(), mean_frame_size=0.0)
 
 
 def _in_all_units(figure: Figure, outcome: Outcome) -> Iterator[Figure]:

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.disturbance.trial import TrialResult
 from pytest_nfvperf.model.traffic.mix import shares
-from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec, failures
 
 MISDIRECTED = "misdirected"
 """Reason of frames that came out of the DUT at a port to which none of their directions leads."""
@@ -287,13 +287,14 @@ def ledger_of(
 
 
 def with_classes(ledger: Ledger, result: TrialResult) -> Ledger:
-    """Add what each class of the trial's mix offered and received."""
+    """Add what each class of the trial's mix offered and received, and where connections failed."""
     frames = (
         ClassFrames(class_counts.name, str(count.direction), count.offered, count.received)
         for class_counts in result.classes
         for count in class_counts.counts
     )
-    return replace(ledger, classes=tuple(frames))
+    counts = [count for each in result.classes for count in each.counts] or result.counts
+    return replace(ledger, classes=tuple(frames), notes=(*failures(counts), *ledger.notes))
 
 
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many, listed
+from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many, in_connections, listed
 from pytest_nfvperf.model.figure import Figure, exact
 from pytest_nfvperf.model.metrics import metric_of
 from pytest_nfvperf.model.sla.rules import (
@@ -113,7 +113,9 @@ def requirement_text(metric: str, limit: Limit, of_class: str = "") -> str:
     repeats = f" over {limit.repeats} repeats" if limit.repeats > 1 else ""
     budget = f" at {budget_text(limit.cores)}" if limit.cores else ""
     head = f"class {of_class}: " if of_class else ""
-    return f"{head}{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "") + budget + repeats
+    at = f" at {show_load(limit.at)}" if limit.at else ""
+    at = in_connections(at) if metric == "failed_connections" else at
+    return f"{head}{metric} {limit.text}{at}{budget}{repeats}"
 
 
 @dataclass(frozen=True, slots=True)

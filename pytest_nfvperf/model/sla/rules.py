@@ -16,7 +16,7 @@ CLASS = "class"
 ON_OR_OFF = {True: "on", False: "off"}
 """How a yes or no is written as a label: ``tso: on``; ``true`` in YAML is the same."""
 
-_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)", re.ASCII)
+_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput|connection_rate)", re.ASCII)
 _OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
 _CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
 _SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
@@ -273,8 +273,9 @@ def no_line_rate(metric: str) -> str:
 
 def _unmeasured_share(metric: str, at: str, goal: str, shares: Sequence[float], profile: str) -> str | None:
     if metric.startswith("latency_"):
-        measured, who = [share_of_goal(share, "pdr") for share in shares], f"profile {profile}"
-    elif metric in {"loss_ratio", "lost_frames"}:
+        of = "connection_rate" if goal == "connection_rate" else "pdr"
+        measured, who = [share_of_goal(share, of) for share in shares], f"profile {profile}"
+    elif metric in {"loss_ratio", "lost_frames", "failed_connections"}:
         measured, who = [share_of_goal(1.0, goal)] if metric == "loss_ratio" else [], "a confirmation"
     else:
         return None

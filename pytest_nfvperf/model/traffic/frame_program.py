@@ -65,6 +65,8 @@ class VaryingField:
         first, step, count: values, at least 1 of them.
         every: combinations after which it takes the next value.
         order, seed: of the values.
+        arrived: of an answer, where the value is in the frame that it answers, from that one's signature on: it is
+            taken from there. None: it is the value above, which a receiver expects in any case.
     """
 
     name: str
@@ -78,6 +80,7 @@ class VaryingField:
     every: int
     order: Order = "up"
     seed: int = 0
+    arrived: int | None = None
 
     def value(self, combination: int) -> int:
         index = combination // self.every % self.count

@@ -12,11 +12,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pytest_nfvperf.model.arguments import shown_value
-from pytest_nfvperf.model.display import format_fps, format_ratio, listed, unknown_word
+from pytest_nfvperf.model.display import format_connections, format_fps, format_ratio, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, ScriptStep
 from pytest_nfvperf.model.traffic.traffic import WIRE_OVERHEAD_BYTES, Traffic
 
 MOST_CLASSES = 8
@@ -25,8 +26,10 @@ MOST_CLASSES = 8
 Sends = Literal["both", "forward", "reverse"]
 
 _SENDS = ("both", "forward", "reverse")
-_SHARE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>%|[kM]?pps)", re.ASCII)
-_FPS = {"pps": 1, "kpps": 1_000, "Mpps": 1_000_000}
+_SHARE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>%|[kM]?(pps|conn/s))", re.ASCII)
+_FPS = {
+    f"{prefix}{unit}": factor for prefix, factor in (("", 1), ("k", 10**3), ("M", 10**6)) for unit in ("pps", "conn/s")
+}
 _SHARE_WORDS = "a share of the load, such as '10 %' or 0.1, or a fixed load, such as '100 kpps'"
 _ROUNDING = Fraction(1, 10**9)
 """Shares such as 1/3 are floats, whose sum may differ from 1 by this much."""
@@ -54,8 +57,9 @@ class TrafficClass:
 
     @property
     def load_text(self) -> str:
-        """``10 %`` or ``100 kpps``."""
-        return format_ratio(self.share) if self.fixed_fps is None else format_fps(self.fixed_fps)
+        """``10 %`` or ``100 kpps``, of a conversation ``100 kconn/s``."""
+        shown = format_connections if self.traffic.is_conversation else format_fps
+        return format_ratio(self.share) if self.fixed_fps is None else shown(self.fixed_fps)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -63,8 +67,9 @@ class TrafficMix:
     """Classes of traffic that are sent at once: ``TrafficMix(voice=(Traffic(...), "10 %"), bulk=(Traffic(...), 0.9))``.
 
     It is given wherever a Traffic is. Each class is ``(traffic, share)`` or ``(traffic, share, direction)``: a share of
-    the load ("10 %", 0.1), or a fixed load in frames/s per direction ("100 kpps"); and "forward", "reverse" or "both",
-    by default what the traffic's ``bidirectional`` says. The shares of each direction add up to 100 %.
+    the load ("10 %", 0.1), or a fixed load per direction in frames/s ("100 kpps"), of a conversation in connections/s
+    ("1 kconn/s"); and "forward", "reverse" or "both", by default what the traffic's ``bidirectional`` says. The shares
+    of each direction add up to 100 %.
 
     Attributes:
         classes: 1 to 8, in the order in which they were written.
@@ -73,6 +78,7 @@ class TrafficMix:
     """
 
     classes: tuple[TrafficClass, ...]
+    is_conversation: ClassVar[bool] = False
 
     def __init__(self, **classes: Any) -> None:
         if not 1 <= len(classes) <= MOST_CLASSES:
@@ -179,6 +185,14 @@ class TrafficMix:
         """What the mix sends in the forward direction."""
         return self._with(replace(each, sends="forward") for each in self.sending(reverse=False))
 
+    def without_hold(self) -> TrafficMix:
+        """The same mix with connections that are closed at once."""
+        return self._with(replace(each, traffic=each.traffic.without_hold()) for each in self.classes)
+
+    @property
+    def hold_s(self) -> float:
+        return max(each.traffic.hold_s for each in self.classes)
+
     def without_fixed(self) -> TrafficMix:
         """The classes that share the load."""
         return self._with(each for each in self.classes if each.fixed_fps is None)
@@ -248,6 +262,12 @@ def classes_of(traffic: AnyTraffic) -> tuple[TrafficClass, ...]:
     return (TrafficClass("", traffic, 1.0, sends="both" if traffic.bidirectional else "forward"),)
 
 
+def steps_of(traffic: AnyTraffic) -> tuple[ScriptStep, ...]:
+    """Those of a conversation, whose load is connections a second; () of other frames, and of a mix."""
+    source = traffic.frame_source if isinstance(traffic, Traffic) else None
+    return source.steps if isinstance(source, ConversationFrames) else ()
+
+
 def least_load_fps(traffic: AnyTraffic, duration_s: float) -> int:
     """Frames/s per direction of which each class sends a frame at least in a trial of this duration."""
     if isinstance(traffic, Traffic):
@@ -274,6 +294,11 @@ class ClassStream:
     fps: int
     frames: int
     receivers: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[ScriptStep, ...]:
+        """Of a conversation; () of other frames."""
+        return steps_of(self.sent.traffic)
 
     def by_receiver(self) -> tuple[ClassStream, ...]:
         """The stream once for each direction in which its frames arrive, with that as its direction."""
@@ -317,6 +342,7 @@ def learning_streams(traffic: AnyTraffic, reverses: Sequence[bool], fps: int, fr
         ClassStream(number, traffic_class, reverse, fps, frames)
         for number, reverse in enumerate(reverses)
         for traffic_class in classes_of(traffic)
+        if not (reverse and steps_of(traffic_class.traffic))  # its answers are sent there
     )
 
 
@@ -361,6 +387,8 @@ def _class_of(name: str, entry: Any) -> TrafficClass:
     direction: Any = sends[0] if sends else "both" if traffic.bidirectional else "forward"
     if direction not in _SENDS:
         raise ArgumentError(f"TrafficMix(): {name} is sent {shown_value(direction)}: write one of {listed(_SENDS)}")
+    if direction != "forward" and steps_of(traffic):
+        raise ArgumentError(f"TrafficMix(): {name} is a conversation, which is sent 'forward': leave {direction!r} out")
     return TrafficClass(name, traffic, *_share_of(name, share), sends=direction)
 
 

@@ -49,6 +49,7 @@ class RecordedFrames:
     Attributes:
         label, text, layers, header_bytes, least_frame_size, combinations, frame_sizes: as of FrameSource.
         command: the packet as scapy writes it; "" for another source.
+        steps: of a conversation, by name.
         frame: one frame without FCS, as hex: of the smallest size sent, up to the signature, which is zeros.
     """
 
@@ -61,6 +62,7 @@ class RecordedFrames:
     frame: str
     frame_sizes: tuple[tuple[int, int], ...] = ()
     command: str = ""
+    steps: tuple[str, ...] = ()
 
     def program(self, *_: Any, **__: Any) -> NoReturn:
         written = f": build it again as {self.command}" if self.command else ""
@@ -152,7 +154,7 @@ def _recorded(stack: PacketStack, size: int) -> RecordedFrames:
 
 
 def _described(source: PacketStack | CapturedFrames, frame: bytes) -> RecordedFrames:
-    known: dict[str, Any] = {name: getattr(source, name, "") for name in RecordedFrames.__dataclass_fields__}
+    known = {name: getattr(source, name) for name in RecordedFrames.__dataclass_fields__ if hasattr(source, name)}
     return RecordedFrames(**known | {"frame": frame.hex()})
 
 
@@ -320,23 +322,6 @@ class CapturedFrames:
     def recorded(self, _: int, /) -> RecordedFrames:
         return _described(self, self.frames[0])
 
-
-FrameSource = PacketStack | CapturedFrames | RecordedFrames
-"""Where a traffic's frames come from. Each kind has
-
-    label: short, for tables and test ids: ``qinq-tcp``.
-    text: for a person: ``Ether / Dot1AD / Dot1Q / IP / TCP``.
-    layers: names of the layers, outer ones first.
-    header_bytes: what stands in front of the signature, at most.
-    least_frame_size: the smallest frame that it can fill, bytes with FCS.
-    frame_sizes: ``((frame_size, weight), ...)``, bytes with FCS, where the source and not ``Traffic.frame_size`` says
-        how large its frames are; () otherwise.
-    combinations: frames until its varying fields begin again.
-    program(sizes, order, source_mac, destination_mac, reverse): one direction's frames. ``sizes``: of the templates; ()
-        where ``frame_sizes`` says them. ``order``: indexes into them. The MACs are those of the DUT's link, where the
-        source sets none. ``reverse``: addresses and ports change sides.
-    recorded(size): what evidence keeps of it; ``size``: of the frame that it shows, unless it has its own.
-"""
 
 _MOST_SHOWN = 4
 

@@ -20,10 +20,10 @@ from pytest_nfvperf.model.arguments import INTEGER, MAC, UNICAST_MAC, Allowed, I
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic import frame_program
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, FrameSource
 from pytest_nfvperf.model.traffic.packet import (
     LEAST_FRAME_SIZE,
     CapturedFrames,
-    FrameSource,
     PacketStack,
     RecordedFrames,
     captured_frames,
@@ -271,7 +271,9 @@ class Traffic:
         if not isinstance(self.packet, FrameSource):
             return PacketStack.of(self.packet, settings)
         other = next((name for name in _PACKET_FORM if getattr(self, name) != defaults[name]), None)
-        if other and isinstance(self.packet, CapturedFrames):
+        if isinstance(self.packet, ConversationFrames) and self.bidirectional:
+            raise ArgumentError("Traffic(): a conversation has both directions itself: write bidirectional=False")
+        if other and isinstance(self.packet, (CapturedFrames, ConversationFrames)):
             raise ArgumentError(f"Traffic(): {other} is for a packet that scapy builds, not for {self.packet.text}")
         return self.packet
 
@@ -328,6 +330,11 @@ class Traffic:
     def frame_source(self) -> FrameSource | None:
         """Where its frames come from; None: from its own short form."""
         return self.packet
+
+    @property
+    def is_conversation(self) -> bool:
+        """Its load is connections a second, and its trials count connections."""
+        return bool(getattr(self.packet, "steps", ()))
 
     @property
     def ip_version(self) -> int:
@@ -448,6 +455,15 @@ class Traffic:
         """The same traffic with IPv6 addresses of RFC 5180's range; ArgumentError for one that has a packet."""
         return replace(self, src_ip=IPV6_SOURCE, dst_ip=IPV6_DESTINATION)
 
+    @property
+    def hold_s(self) -> float:
+        """How long each connection of a conversation is held open."""
+        return self.packet.hold_s if isinstance(self.packet, ConversationFrames) else 0.0
+
+    def without_hold(self) -> Traffic:
+        """The same with connections that are closed at once."""
+        return replace(self, packet=replace(self.packet, hold_s=0.0)) if self.hold_s else self
+
     def _least_in_words(self) -> str:
         if self.packet is not None:
             return f"headers {self.header_bytes}, signature {TEST_PAYLOAD_BYTES}, FCS {FCS_BYTES}"
@@ -466,7 +482,10 @@ class Traffic:
 
         ``encapsulation``: bytes by which each frame is longer on that link than as it is sent.
         """
-        return bits_per_second / ((self.mean_frame_size + encapsulation + WIRE_OVERHEAD_BYTES) * 8)
+        extra = encapsulation + WIRE_OVERHEAD_BYTES
+        if isinstance(self.packet, ConversationFrames):
+            return self.packet.line_rate(bits_per_second, extra)
+        return bits_per_second / ((self.mean_frame_size + extra) * 8)
 
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from pytest_nfvperf.model.display import format_connections, format_fps
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
 
@@ -82,6 +83,11 @@ class TrialSpec:
             raise ValueError(f"duration must be above 0 s, not {self.duration_s}")
         if not self.directions:
             raise ValueError("a trial needs at least one direction")
+
+    @property
+    def load_text(self) -> str:
+        """``4.00 Mpps``, of a conversation ``86.3 kconn/s``: per direction."""
+        return (format_connections if self.traffic.is_conversation else format_fps)(self.load_fps)
 
     def streams(self, frames: int) -> tuple[ClassStream, ...]:
         """What each class sends in each direction, of so many frames per direction."""
@@ -164,8 +170,32 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
+class StepCounts:
+    """Counts of one frame of a conversation, over all connections of a trial.
+
+    Attributes:
+        name: of the step.
+        from_server: it goes against the direction.
+        due: frames that what they answer made due; of the first, those offered.
+        sent, refused, received: as of DirectionCounts.
+        failed: connections that got so far, and no further. Those of all steps add up to the lost ones.
+    """
+
+    name: str
+    from_server: bool
+    due: int
+    sent: int
+    refused: int
+    received: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class DirectionCounts:
     """Integer counts of one direction over one trial, read after the traffic settled.
+
+    Of a conversation they count connections: ``sent`` those that were opened, ``received`` those whose last frame
+    arrived. Duplicated, corrupted and misdirected are frames of both directions.
 
     Attributes:
         intended: frames due by the load and the duration.
@@ -185,6 +215,7 @@ class DirectionCounts:
         arrivals: when the frames that arrived were due; None if nothing arrived or the engine does not report it.
         elsewhere: frames, copies included, that came to ports to which no direction of theirs leads, by that port.
             None, of this or another count: the engine cannot count it.
+        steps: of a conversation, in their order; () of other frames, and of several classes together.
     """
 
     direction: Direction
@@ -204,6 +235,7 @@ class DirectionCounts:
     latency_raw: Histogram | None = None
     arrivals: Arrivals | None = None
     elsewhere: tuple[tuple[str, int], ...] | None = None
+    steps: tuple[StepCounts, ...] = ()
 
     @property
     def misdirected(self) -> int | None:
@@ -218,6 +250,16 @@ class DirectionCounts:
     def lost(self) -> int:
         """Offered but not received. Below 0 if the rig miscounted; validity reports that."""
         return self.offered - self.received
+
+
+def failures(counts: Iterable[DirectionCounts]) -> tuple[str, ...]:
+    """``2 of 100,000 connections failed at syn-ack``, of each step at which some failed."""
+    return tuple(
+        f"{step.failed:,} of {count.offered:,} connections failed at {step.name}"
+        for count in counts
+        for step in count.steps
+        if step.failed
+    )
 
 
 class CountedFrames:
@@ -297,6 +339,7 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
         corrupted=total_known([count.corrupted for count in counts]),
         elsewhere=None if any(count.elsewhere is None for count in counts) else tuple(sorted(elsewhere.items())),
         elapsed_ns=max(count.elapsed_ns for count in counts),
+        steps=(),
         latency=Histogram.merged(count.latency for count in counts if count.latency is not None),
         latency_raw=Histogram.merged(count.latency_raw for count in counts if count.latency_raw is not None),
         arrivals=worst
@@ -306,6 +349,25 @@ def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
             last_ns=max(count.last_ns for count in arrivals),
         ),
     )
+
+
+def frames_by_direction(counts: Iterable[DirectionCounts]) -> tuple[DirectionCounts, ...]:
+    """The same in frames, as ports count them: a conversation's are of both directions. ``counts``: of each class."""
+    frames: dict[Direction, list[DirectionCounts]] = {}
+    for count in counts:
+        if not count.steps:
+            frames.setdefault(count.direction, []).append(count)
+            continue
+        back = Direction(count.direction.rx, count.direction.tx)
+        for direction, from_server in ((count.direction, False), (back, True)):
+            own = [step for step in count.steps if step.from_server is from_server]
+            sums = {name: sum(getattr(step, name) for step in own) for name in ("sent", "refused", "received")}
+            due = sum(step.due for step in own)
+            made = replace(count, direction=direction, intended=due, skipped=0, **sums, steps=())
+            if from_server:  # these were counted forward
+                made = replace(made, duplicated=0, elsewhere=())
+            frames.setdefault(direction, []).append(made)
+    return tuple(map(sum_of_classes, frames.values()))
 
 
 def counts_by_class(

@@ -16,7 +16,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, steps_of
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator, GeneratorPort
 
@@ -139,8 +139,8 @@ def ceiling_of(generator: Generator, traffic: AnyTraffic, directions: tuple[Dire
     tried again, and the search ends only when several trials in a row bring no more. Each trial counts with the upper
     quartile of its short windows, because most of it may be disturbed.
     """
-    best = 0.0
-    load = _FIRST_LOAD_FPS
+    traffic, best = traffic.without_hold(), 0.0
+    load = first = _FIRST_LOAD_FPS // max(1, len(steps_of(traffic)))
     while load < _MAX_LOAD_FPS:
         rates = [_rate(generator, traffic, directions, load, 0.1)]
         while rates[-1] < _SATURATED * load and len(rates) < repeats:
@@ -151,7 +151,7 @@ def ceiling_of(generator: Generator, traffic: AnyTraffic, directions: tuple[Dire
         load *= 2
     without_gain = 0
     while without_gain < repeats:
-        rate = _rate(generator, traffic, directions, round(max(best, _FIRST_LOAD_FPS) * _OVERLOAD), 0.3)
+        rate = _rate(generator, traffic, directions, round(max(best, first) * _OVERLOAD), 0.3)
         without_gain = 0 if rate > best * _MORE else without_gain + 1
         best = max(best, rate)
     if best == 0:

@@ -34,6 +34,7 @@ from pytest_nfvperf.model.disturbance.windows import (
     full_speed,
 )
 from pytest_nfvperf.model.errors import GeneratorError
+from pytest_nfvperf.model.traffic.conversation_frames import ScriptStep
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import (
@@ -44,6 +45,7 @@ from pytest_nfvperf.model.traffic.trial import (
     MonitorCounts,
     NicCounts,
     RigHealth,
+    StepCounts,
     TrialSpec,
     VnfCounts,
     counts_by_class,
@@ -110,7 +112,8 @@ def trial_result(
         foreign = sum(map(Counter, known), Counter[str]())
         ports[name] = RingPort(foreign, back_pressure[name], port.tx_descriptors, port.rx_descriptors)
     sent = spec.streams(frames_of(spec))
-    arriving, streams = _by_receiver(spec, sent, answer["streams"][: len(sent)])
+    rows = _row_of_each(sent, answer["streams"])
+    arriving, streams = _by_receiver(spec, sent, rows)
     directions = [spec.directions[stream_class.direction] for stream_class in arriving]
     by_class = [_counts(to, stream, ports[to.rx]) for to, stream in zip(directions, streams, strict=True)]
     counts, classes = counts_by_class(arriving, by_class)
@@ -120,7 +123,7 @@ def trial_result(
         ended_s = dict([spec.ends] if spec.ends else [])
         lengths_s = [ended_s.get(each.sent.name, spec.duration_s) for each in arriving]
         windows = with_unfollowed(windows, streams, lengths_s)
-    health = _health(answer)
+    health = _health(answer, rows)
     vnfs = tuple(
         VnfCounts(
             port=name,
@@ -149,6 +152,72 @@ def trial_result(
     own = list(zip(by_class, streams, strict=True))
     reasons = engine_reasons(spec, own, ports, health, judged, result.nics, skipped_share=skipped_share, cpus=cpus)
     return replace(result, invalid=reasons)
+
+
+_OF_OPENING = (
+    *("intended", "sent", "refused", "skipped", "sent_bytes", "elapsed_ns", "fell_behind"),
+    *("longest_lateness_ns", "largest_burst"),
+)
+_OF_ALL_STEPS = ("duplicated", "out_of_order", "corrupted", "beyond_window")
+
+
+def _rows_by_stream(
+    sent: Sequence[ClassStream], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[ClassStream, Sequence[Mapping[str, Any]]]]:
+    """Yield each stream with its rows: one for each step of a conversation. LACP's own come last."""
+    at = 0
+    for stream in sent:
+        count = max(1, len(stream.steps))
+        if len(rows) < at + count:
+            raise IndexError(f"{len(rows)} rows of streams")
+        yield stream, rows[at : at + count]
+        at += count
+
+
+def _row_of_each(sent: Sequence[ClassStream], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """One row a stream. That of a conversation counts connections: what opened them, and what came of them."""
+    return [_of_connections(stream, own) if stream.steps else own[0] for stream, own in _rows_by_stream(sent, rows)]
+
+
+def _of_connections(stream: ClassStream, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    pairs = zip(stream.steps, rows, strict=True)
+    rows = [_closing(row, rows[step.after]) if step.after else row for step, row in pairs]
+    opening, last = rows[0], rows[-1]
+    merged = {**last, **{name: opening[name] for name in _OF_OPENING if name in opening}}
+    merged |= {name: sum(row[name] for row in rows) for name in _OF_ALL_STEPS if name in last}
+    for step, row in zip(stream.steps, rows, strict=True):
+        if step.after:  # what the generator did not close is no failure of the DUT
+            merged["sent"] -= row["skipped"]
+            merged["highest_seq"] = max(merged["received"], merged["highest_seq"] - row["skipped"])
+            merged |= {name: merged[name] + row[name] for name in ("skipped", "fell_behind") if name in merged}
+    if all("misdirected" in row for row in rows):
+        merged["misdirected"] = sum((Counter(row["misdirected"]) for row in rows), Counter[str]())
+    return merged | ({"steps": _step_counts(stream.steps, rows)} if "intended" in opening else {})  # none of intervals
+
+
+def _closing(row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of what closes held connections, of those that were open: others are skipped there, too."""
+    sent = row["sent"] + row["refused"]
+    skipped = max(0, min(row["skipped"], before["received"] - sent))
+    return {**row, "skipped": skipped, "intended": sent + skipped, "fell_behind": min(row["fell_behind"], skipped)}
+
+
+def _step_counts(steps: Sequence[ScriptStep], rows: Sequence[Mapping[str, Any]]) -> tuple[StepCounts, ...]:
+    """What each step counted. A connection fails at one of the frames that the next ones wait for."""
+    made: list[StepCounts] = []
+    pairs = zip(steps, rows, strict=True)
+    groups = [list(group) for _, group in groupby(pairs, key=lambda pair: pair[0].answers or (pair[0].after,))]
+    for number, group in enumerate(groups):
+        first = group[0][1]
+        due = first["intended"] if number else first["sent"] + first["refused"]
+        came = groups[number + 1][0][1]["intended"] if number + 1 < len(groups) else group[-1][1]["received"]
+        left = max(0, due - came - sum(row["skipped"] for step, row in group if step.after))
+        for step, row in group:
+            failed = left if step is group[-1][0] else min(left, max(0, due - row["received"]))
+            left -= failed
+            counts = (row["sent"], row["refused"], row["received"])
+            made.append(StepCounts(step.name, step.from_server, due, *counts, failed))
+    return tuple(made)
 
 
 def _by_receiver(
@@ -215,12 +284,17 @@ def _columns(table: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCounts]:
+    sent_in: list[Direction] = []
+    for stream in spec.streams(frames_of(spec)):
+        there = spec.directions[stream.direction]
+        back = Direction(there.rx, there.tx)
+        sent_in += [back if step.from_server else there for step in stream.steps] or [there]
     for name, port in ports.items():
         seen: dict[tuple[Direction, str], Counter[str]] = {}
-        for stream, addresses in zip(spec.streams(frames_of(spec)), port.get("monitored", ()), strict=False):
+        for direction, addresses in zip(sent_in, port.get("monitored", ()), strict=False):
             for copies in addresses:
                 if copies["received"]:  # classes have the same addresses
-                    counts = seen.setdefault((spec.directions[stream.direction], copies["address"]), Counter())
+                    counts = seen.setdefault((direction, copies["address"]), Counter())
                     counts.update({key: copies[key] for key in _MONITOR_COUNTS})
                     counts["corrupted"] += copies["corrupted"] - copies["truncated"]
         for (direction, address), counts in seen.items():
@@ -236,6 +310,7 @@ def _counts(direction: Direction, stream: Mapping[str, Any], rx: RingPort) -> Di
         latency_raw=_histogram(stream.get("latency_raw")),
         arrivals=_arrivals(stream["due"]) if "due" in stream else None,
         elsewhere=tuple(stream["misdirected"].items()) if "misdirected" in stream else None,
+        steps=stream.get("steps", ()),
     )
 
 
@@ -250,9 +325,8 @@ def _histogram(data: Mapping[str, Any] | None) -> Histogram | None:
     return Histogram(counts, min_ns=data["min_ns"], max_ns=data["max_ns"], significant_digits=data["digits"])
 
 
-def _health(answer: Mapping[str, Any]) -> RigHealth:
+def _health(answer: Mapping[str, Any], streams: Sequence[Mapping[str, Any]]) -> RigHealth:
     workers = answer["workers"]
-    streams = answer["streams"]
     delays = [worker["run_delay_ns"] for worker in workers if "run_delay_ns" in worker]
     elapsed = sum(worker["elapsed_ns"] for worker in workers)
     return RigHealth(
@@ -354,7 +428,7 @@ class EngineTrial(RunningTrial):
     def _interval_counts(self, data: Mapping[str, Any]) -> IntervalCounts:
         """A line's ``interval`` (docs/reference/engine-protocol.md)."""
         silent = data["at_ns"] - self._before_ns >= _WHOLE * self._interval_s * 1e9
-        pairs = zip(self._before, data["streams"], strict=False)  # LACP's own streams come last
+        pairs = zip(self._before, _row_of_each(self._sent, data["streams"]), strict=True)
         self._before = [_progress(before, stream, silent=silent) for before, stream in pairs]
         self._before_ns = data["at_ns"]
         by_direction = groupby(zip(self._sent, self._before, strict=True), key=lambda pair: pair[0].direction)
