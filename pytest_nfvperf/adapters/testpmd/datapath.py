@@ -377,7 +377,7 @@ class BuiltTestpmd(BuiltTopology):
 
     def sources(self) -> Mapping[str, tuple[str, ...]]:
         """Testpmd prints the addresses of each frame, while it receives; it has waited for a reader."""
-        self._printed += self._console.ask("show port summary 0", READY_DEADLINE_S)
+        self._printed += self._console.ask_amid_output("show port summary 0", READY_DEADLINE_S)
         found: dict[str, dict[str, None]] = {}
         for number, mac in received_sources(self._printed):
             found.setdefault(mac, {})[self._numbers[number]] = None
