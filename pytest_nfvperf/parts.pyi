@@ -15,6 +15,10 @@ from .model.topology.limiters import policer as policer
 from .model.topology.limiters import egress_policer as egress_policer
 from .model.topology.limiters import trtcm as trtcm
 from .model.topology.limiters import linux_shaper as linux_shaper
+from .model.topology.connections import connections as connections
+from .model.topology.connections import load_balancer as load_balancer
+from .model.topology.connections import snat as snat
+from .model.topology.connections import dnat as dnat
 from .model.topology.parts import path as path
 from .model.topology.ports import Port as Port
 from .model.topology.ports import Vlan as Vlan

@@ -25,7 +25,7 @@ from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.topology import Topology, only_generator_sends
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Sampler
@@ -346,6 +346,10 @@ class LiveTopology:
 
     def counters(self) -> list[CounterSnapshot]:
         return [collector.snapshot() for collector in self.deployment.collectors]
+
+    def connections(self) -> Mapping[int, int]:
+        """How many connections the DUT tracks now, by zone of the topology's parts; {} for one without any."""
+        return self.deployment.built.connections()
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
         """Active firewall rules of the datapath and its namespaces, by namespace; empty if there are none."""
@@ -676,8 +680,9 @@ class Rig:
             repeats=live.repeats,
             pmd_cpus=self.parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,
-            alone=_only_generator_sends(topology),
+            alone=only_generator_sends(topology),
             come_back=deployment.built.come_back,
+            flush=deployment.built.flush_connections,
         )
 
 
@@ -692,9 +697,3 @@ def _openflow_of(live: LiveTopology) -> set[str]:
     except UnavailableError:  # no OVS: nobody can have changed its flows
         return set()
     return {line for line in lines if not re.search(r" reply |_timeout=|cookie=", line)}
-
-
-def _only_generator_sends(topology: Topology) -> bool:
-    """True if no VNF, namespace or node sends frames into the datapath beside the generator's own."""
-    roles = {port.role for port in topology.ports}
-    return roles <= {PortRole.ENDPOINT, PortRole.MONITOR} and not (topology.nics or topology.nodes)

@@ -479,6 +479,7 @@ class TrialRunner:
         vnf_counts: of VNFs that are processes.
         alone: only the generator sends frames into the datapath: there are no VNFs.
         come_back: how the DUT returns frames.
+        flush: removes what the DUT remembers of connections, before each trial.
     """
 
     generator: Generator
@@ -492,6 +493,7 @@ class TrialRunner:
     vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple
     alone: bool = False
     come_back: ComeBack = "as sent"
+    flush: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.recorder = self.context.recorder
@@ -548,7 +550,7 @@ class TrialRunner:
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
-        distance_ns = None if anywhere else self._settled()
+        distance_ns = self._settled(anywhere=anywhere)
         if spec.window_s is not None:
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
             self.generator.watch([poller for collector in self.collectors for poller in collector.pollers()])
@@ -586,8 +588,11 @@ class TrialRunner:
         self.quiet_wait.after(result)
         return trial
 
-    def _settled(self) -> int | None:
-        """The round trip between generator and DUT, ns, after a wait for near CPUs that the run can spare."""
+    def _settled(self, *, anywhere: bool) -> int | None:
+        """Flush, and wait for near CPUs if the run can spare it; the round trip between generator and DUT, ns."""
+        self.flush()
+        if anywhere:
+            return None
         with self.recorder.stopwatch.of(Span.WAITING):
             most_s = self.context.time_limit.spare_s * _WAITED
             return self._placement.settle(self.generator, self.context.dut, most_s)

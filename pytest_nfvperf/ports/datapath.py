@@ -196,6 +196,13 @@ class BuiltTopology(ABC):
         """``megaflows``, ``flow_limit``, ``dump_ms``, ``revalidators``, ``memory_MiB``: it takes 1 ms; {} if no OVS."""
         return {}
 
+    def connections(self) -> Mapping[int, int]:
+        """How many connections the DUT tracks now, by zone of the topology; {} for one without such parts."""
+        return {}
+
+    def flush_connections(self) -> None:
+        """Remove the connections of the topology's zones, before each trial; returns when none is left."""
+
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by those of OVS's interfaces; none if the datapath is no Open vSwitch."""
         return {}

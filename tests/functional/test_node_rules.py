@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.connections import connections
 from pytest_nfvperf.model.topology.workloads import vm_to_vm
 from tests.functional.loss_rig import losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, testbed
@@ -51,6 +53,22 @@ def test_flows_are_dealt_to_vnis_and_tracked_and_none_is_lost(nodes: NodesDatapa
     used = sum(count > 0 for count in frames.values())
     assert used > 0.8 * VNIS, "400 flows, each in one of 100 VNIs by its hash, leave hardly one out"
     assert len(tracked) >= FLOWS
+
+
+def test_connections_of_two_nodes_are_counted_together_and_flushed(nodes: NodesDatapath, journal: Journal) -> None:
+    tracked = (
+        connections("br-int1", client="vm1-tx", server="tun1", zone=ZONE),
+        connections("br-int2", client="tun2", server="vm2-rx", zone=ZONE),
+    )
+    built = nodes.build(replace(vm_to_vm("geneve"), connections=tracked))
+    try:
+        result, ledger = trial(nodes, built, journal, flows=50)
+        assert built.connections() == {ZONE: 2 * 50}
+        built.flush_connections()
+        assert built.connections() == {ZONE: 0}
+    finally:
+        built.close()
+    assert (result.received, losses(ledger)) == (result.sent, {})
 
 
 def test_frames_pass_an_access_list_of_many_rules_whose_evidence_is_short(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ import pytest
 
 from pytest_nfvperf import events
 from pytest_nfvperf.adapters.machine.reaper import reap
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, locate_ovn
 from pytest_nfvperf.measure.rig import Deployment as Deployed
@@ -30,6 +34,7 @@ from tests.functional.ovs_support import (
     leftovers,
     needs_hugepages,
     needs_root,
+    netns_path,
     phy2phy,
     processes_tagged,
     run_base,
@@ -66,6 +71,28 @@ def test_a_logical_switch_becomes_flows_and_frames_pass_by_them(deployment: Depl
     assert f"dl_dst={HOSTS['right'][0]}" not in ovn.flows()
     with pytest.raises(TimeoutError):
         send_tcp(built.netns("left"), built.netns("right"), HOSTS["right"][1], TEXT, wait_s=0.5)
+
+
+def test_a_switch_lets_in_what_is_allowed_and_balances_it_and_its_zones_are_flushed(deployment: Deployment) -> None:
+    built, ovn = deployment
+    left, right = (built.netns(name) for name in HOSTS)
+    mac, address = HOSTS["right"]
+    virtual = {"10.1.0.100:80": (f"{address}:5201",)}
+    ovn.add(replace(switch_of_hosts(), allowed=("tcp.dst == 5201",), balancers=virtual))
+    assert send_tcp(left, right, address, TEXT) == TEXT
+    assert sum(built.connections().values()) >= 1
+    with pytest.raises(TimeoutError):
+        send_tcp(left, right, address, TEXT, port=5202, wait_s=0.5)
+    built.flush_connections()
+    assert set(built.connections().values()) == {0}
+    # OVN's switch answers no ARP request for it.
+    run(["ip", "-n", left, "neigh", "replace", "10.1.0.100", "lladdr", mac, "dev", "eth0"])
+    with (
+        inside(netns_path(right), lambda: socket.create_server((address, 5201))) as server,
+        inside(netns_path(left), lambda: socket.create_connection(("10.1.0.100", 80), timeout=5)),
+        server.accept()[0] as accepted,
+    ):
+        assert accepted.getsockname() == (address, 5201)
 
 
 def test_a_topology_without_br_int_is_refused(journal: Journal, ovs: OvsDatapath) -> None:

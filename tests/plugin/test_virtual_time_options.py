@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -71,8 +70,7 @@ def test_blocks_are_of_a_comparison(project: pytest.Pytester, arguments: tuple[s
 def test_a_machine_without_a_guests_programs_is_told_what_to_install(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    which = shutil.which
-    monkeypatch.setattr(tools.shutil, "which", lambda name: None if name == "apt-get" else which(name))
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None if name == "apt-get" else f"/usr/bin/{name}")
     result = project.runpytest_inprocess("--nfv-virtual-time")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--nfv-virtual-time: the guest needs apt-get*"])

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.traffic.trial import Direction
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference/topologies.md").read_text(encoding="utf-8")
-BOTH = PAGE + (DOCS / "how-to/own-openflow.md").read_text(encoding="utf-8")
+BOTH = PAGE + "".join((DOCS / f"how-to/{name}.md").read_text("utf-8") for name in ("own-openflow", "connections"))
 DRAWN = re.findall(r"^<!-- topology -->\n```python\n(.*?)^```\n.*?^```text\n(.*?)^```", BOTH, re.MULTILINE | re.DOTALL)
 REFUSED = re.findall(r"^\| `(.+?)` \| `(.+?)` \|$", PAGE.split("## What is refused")[1], re.MULTILINE)
 

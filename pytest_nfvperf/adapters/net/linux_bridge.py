@@ -52,8 +52,10 @@ def _impossible_part(topology: Topology) -> str | None:
         f"{one.bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
         for one in topology.rules
     ]
-    if own or topology.limiters:
-        return (own or [f"it has a {topology.limiters[0]}; take an OVS datapath"])[0]
+    own += [f"it has a {one}; take an OVS datapath" for one in topology.limiters]
+    own += [f"it has {one}; take an OVS datapath" for one in topology.connections]
+    if own:
+        return own[0]
     for port in topology.ports:
         if port.kind not in {PortKind.TESTBED, PortKind.AF_PACKET}:
             return f"port {port.name!r} is {port.kind}; take the kind TESTBED or AF_PACKET, a veth pair"

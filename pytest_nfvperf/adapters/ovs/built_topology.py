@@ -22,6 +22,7 @@ from pytest_nfvperf.adapters.net.ends import read_links, set_admin_state
 from pytest_nfvperf.adapters.net.interface_counters import LinkName, LinkReading, LinkWatch
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.ovs.conntrack import TrackedZones
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.offload import log_time, not_offloaded, read_share
 from pytest_nfvperf.adapters.ovs.openflow import (
@@ -50,9 +51,17 @@ from pytest_nfvperf.adapters.ovs.rows import (
 )
 from pytest_nfvperf.adapters.ovs.slow_path import read_slow_path
 from pytest_nfvperf.adapters.process.process import run, wait_until
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError, DeadlineError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import (
+    ArgumentError,
+    ConfigError,
+    DeadlineError,
+    TestbedError,
+    UnavailableError,
+    run_all,
+)
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
+from pytest_nfvperf.model.topology.connections import connection_rules
 from pytest_nfvperf.model.topology.limiters import meter_rules
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, bridge_of
 from pytest_nfvperf.ports.datapath import BuiltTopology
@@ -241,6 +250,7 @@ class BuiltOvsTopology(BuiltNode):
         self.instance = instance
         self._port_maker = port_maker
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
+        self.zones = TrackedZones(instance, topology)
         self._wired: dict[str, OvsPort] = {}
         self._connector: VhostConnector | None = None
         self.link_watch: LinkWatch | None = None
@@ -262,6 +272,7 @@ class BuiltOvsTopology(BuiltNode):
             )
             self._check_interfaces()
             port_maker.finish(topology)
+            self.zones.apply()
             self._replace_flows()
             vhost = [one for wired in self._wired.values() for one in wired.interfaces if one.socket is not None]
             sockets = {wired.interface: wired.socket for wired in vhost if wired.socket is not None}
@@ -385,6 +396,7 @@ class BuiltOvsTopology(BuiltNode):
         """Restore neighbours and flows after a restart of OVS, perhaps to another version: its database has none."""
         self._openflow = OpenFlow(self.instance.ofctl, self.instance.sockets)
         self._port_maker.set_neighbours()
+        self.zones.apply()
         if flows:
             self._replace_flows()
 
@@ -402,7 +414,8 @@ class BuiltOvsTopology(BuiltNode):
             tables = pipeline(self.topology, bridge, ofports)
             if tables:
                 self._openflow.replace_flows(bridge, tables)
-        for one in (*meter_rules(self.topology.limiters), *self.topology.rules):
+        own = (*meter_rules(self.topology.limiters), *connection_rules(self.topology.connections), *self.topology.rules)
+        for one in own:
             self._openflow.add_own(one, ofports)
 
     def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
@@ -420,6 +433,12 @@ class BuiltOvsTopology(BuiltNode):
 
     def slow_path(self) -> Mapping[str, float]:
         return read_slow_path(self.instance.ctl, self.instance.pid)
+
+    def connections(self) -> dict[int, int]:
+        return self.zones.counts()
+
+    def flush_connections(self) -> None:
+        self.zones.flush()
 
     def _bonded(self) -> set[str]:
         """Return the bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""
@@ -555,7 +574,8 @@ class BuiltOvsTopology(BuiltNode):
             parts.append(without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge))
             parts += [line for one in self.topology.rules if one.bridge == bridge for line in one.flows]
             parts += [str(one) for one in self.topology.limiters if bridge_of(self.topology, one) == bridge]
-        parts += ["", *self._port_maker.cabling.offload_lines()]
+            parts += [str(one) for one in self.topology.connections if one.bridge == bridge]
+        parts += ["", *self._port_maker.cabling.offload_lines(), *self.zones.lines()]
         userspace = self.instance.options.datapath_type == "netdev"
         for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
             parts += ["", f"# ovs-appctl {command}", self._appctl(command)]
@@ -579,8 +599,7 @@ class BuiltOvsTopology(BuiltNode):
         try:
             if self.instance.running():
                 self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline
-                self._port_maker.release()
-            self._remove_bridges()
+                run_all((self.zones.close, self._port_maker.release, self._remove_bridges))
         except BaseException as error:
             # A removal that a signal's handler interrupted goes on in the next close. A failed one is not tried again.
             self.closed = isinstance(error, Exception)

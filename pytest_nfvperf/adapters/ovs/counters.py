@@ -68,6 +68,7 @@ _GOTO, _WRITE, _APPLY = 1, 3, 4
 _INSTRUCTION_HEADER_BYTES = 8
 _OXM = struct.Struct("!HBB")  # class, field and mask bit, length
 _BASIC = 0x8000
+_CT_STATE, _CT_FLAGS = (1, 105), ("new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat")
 _FIELDS = {
     0: "in_port", 3: "eth_dst", 4: "eth_src", 5: "eth_type", 6: "vlan_vid", 10: "ip_proto", 11: "ipv4_src",
     12: "ipv4_dst", 13: "tcp_src", 14: "tcp_dst", 15: "udp_src", 16: "udp_dst",
@@ -266,11 +267,21 @@ def _fields(match: bytes, ports: Mapping[int, str]) -> Iterator[str]:
         kind, field, length = _OXM.unpack_from(match)
         value = match[_OXM.size : _OXM.size + length]
         masked, number = field & 1, field >> 1
+        if (kind, number) == _CT_STATE:
+            yield f"ct_state={_flags(value)}"
+            match = match[_OXM.size + length :]
+            continue
         name = _FIELDS.get(number, f"oxm{number}") if kind == _BASIC else f"oxm{kind:x}.{number}"
         half = length // 2 if masked else length
         mask = "/" + _value(name, value[half:], {}) if masked else ""
         yield f"{name}={_value(name, value[:half], ports)}{mask}"
         match = match[_OXM.size + length :]
+
+
+def _flags(value: bytes) -> str:
+    """The flags of a masked ct_state: ``+new+trk``."""
+    state, mask = int.from_bytes(value[:4], "big"), int.from_bytes(value[4:], "big")
+    return "".join(f"{'-+'[state >> bit & 1]}{name}" for bit, name in enumerate(_CT_FLAGS) if mask >> bit & 1)
 
 
 def _value(name: str, value: bytes, ports: Mapping[int, str]) -> str:
@@ -367,6 +378,7 @@ class OvsCollector(Collector):
     ``coverage.<name>``              ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all others
     ``meter.<bridge>.<id>``          frames that a meter dropped
     ``flow.<bridge>.<match>``        frames of a flow without output; settles within 0.5 s
+    ``connections``, ``.zone7``      that the datapath tracks, and those of zone 7: as many as there are, they may fall
     ``flows.packets``, ``.removed``  with ``hw-offload``: what datapath flows counted, and how many are gone
     ``vswitchd.cpu_ns``              CPU time of ovs-vswitchd, all threads, in steps of a clock tick
     ===============================  ==================================================================
@@ -392,6 +404,7 @@ class OvsCollector(Collector):
         counters = self._process()
         for built in self._topologies():
             counters.update(self._ports(built))
+            counters.update(built.zones.counters())
         if self._instance.options.other_config.get("hw-offload") == "true":
             counters.update(self._flow_counter.read())
         return CounterSnapshot(self.source, time.monotonic_ns(), tuple(sorted(counters.items())))
@@ -411,6 +424,10 @@ class OvsCollector(Collector):
                         counters.update(_port_counters(connection, _named(built, bridge, counted[bridge])))
                 counters[f"{bridge}.openflow_packets"] = packets
         return counters
+
+    def tracked(self) -> dict[str, int]:
+        """``connections`` of the datapath, where a topology tracks some and the datapath counts them."""
+        return {name: number for built in self._topologies() for name, number in built.zones.total().items()}
 
     def _process(self) -> dict[str, int]:
         """Counters of vswitchd as a whole."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -135,6 +136,18 @@ class BuiltNodes(BuiltTopology):
             with of_node(node):
                 shares[node] = built.offload_share()
         return share_of_nodes(shares)
+
+    def connections(self) -> dict[int, int]:
+        """Of nodes with the same zone the sum."""
+        found = Counter[int]()
+        for built in self._built.values():
+            found.update(built.connections())
+        return dict(found)
+
+    def flush_connections(self) -> None:
+        for node, built in self._built.items():
+            with of_node(node):
+                built.flush_connections()
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait for link on every port, including underlays, and give tunnels the other ends' MAC addresses."""

@@ -25,8 +25,12 @@ _RECEIVE_BYTES = 1 << 16
 
 _COLUMNS: Mapping[str, str] = {
     "Open_vSwitch": (
-        "bridges cur_cfg next_cfg other_config external_ids dpdk_initialized dpdk_version iface_types datapath_types"
+        "bridges cur_cfg next_cfg other_config external_ids dpdk_initialized dpdk_version iface_types datapath_types "
+        "datapaths"
     ),
+    "Datapath": "ct_zones external_ids",
+    "CT_Zone": "timeout_policy limit",
+    "CT_Timeout_Policy": "timeouts",
     "Bridge": "name ports mirrors datapath_type fail_mode other_config protocols external_ids controller",
     "Controller": "target inactivity_probe max_backoff",
     "Port": "name interfaces tag trunks vlan_mode bond_mode lacp qos external_ids",

@@ -28,6 +28,7 @@ class OvsSampler:
     ``<port>.q<n>.rxq_busy_5s``    share of its PMD's cycles that a receive queue took in the last 5 s (from OVS 3.1)
     ``<port>.q<n>.rxq_busy``       the same of an older OVS: its last minute's mean, rising from 0 for a new port
     ``vswitchd.rss``               resident memory of ovs-vswitchd, bytes
+    ``ovs.connections``            connections that the datapath tracks
     ``drops``                      frames dropped by the datapath, for all reasons
     =============================  ================================================================
     """
@@ -44,7 +45,9 @@ class OvsSampler:
         counted = self._collector.sample()
         counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
-        return SamplerReading(counters, {"vswitchd.rss": resident_bytes(self._instance.pid), **self._rxqs()})
+        gauges = {f"ovs.{name}": number for name, number in self._collector.tracked().items()}
+        gauges["vswitchd.rss"] = resident_bytes(self._instance.pid)
+        return SamplerReading(counters, {**gauges, **self._rxqs()})
 
     def _rxqs(self) -> Mapping[str, float]:
         if not self._has_rxqs:

@@ -22,6 +22,7 @@ from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 
 _SHOWN_BYTES = 2000
 _READ_BYTES = 1 << 16
+_QUIET_S = 0.2
 _END_S = 1.0
 """From its last output to its end, while the kernel frees its memory."""
 PROGRAM = "dpdk-testpmd"
@@ -126,14 +127,39 @@ class Console:
         text, _, self._pending = self._pending.partition(self._prompt)
         return text.decode(errors="replace")
 
-    def ask(self, command: str, deadline_s: float) -> str:
+    def ask(self, command: str, deadline_s: float, meanwhile: Callable[[int], None] = lambda _: None) -> str:
+        """The answer to a command; ``meanwhile``, and errors, as of :meth:`wait_prompt`."""
+        self._write(command)
+        answer = self.wait_prompt(f"an answer to {command!r}", deadline_s, meanwhile)
+        return answer.replace("\r\n", "\n").removeprefix(command).lstrip("\n")
+
+    def ask_amid_output(self, command: str, deadline_s: float) -> str:
+        """As ``ask``, while other threads of testpmd print.
+
+        It writes its prompt a character at a time (DPDK's lib/cmdline), and what they print can come between. An empty
+        line, after a second without output, has it print another one.
+        """
+        empty_lines: list[int] = []
+
+        def ask_again(printed: int) -> None:
+            empty_lines.append(printed)
+            self._write("")
+
+        answer, deadline = self.ask(command, deadline_s, ask_again), Deadline(deadline_s)
+        # The prompts of empty lines would be taken for the next answers.
+        while empty_lines and deadline.left_s and select.select([self._reader], [], [], _QUIET_S)[0]:
+            if not (data := os.read(self._reader, _READ_BYTES)):
+                break
+            self._pending += data
+        later, _, self._pending = self._pending.rpartition(self._prompt)
+        return answer + later.decode(errors="replace")
+
+    def _write(self, line: str) -> None:
         self._process.check()
         try:
-            os.write(self._writer, f"{command}\n".encode())
+            os.write(self._writer, f"{line}\n".encode())
         except OSError as error:
             raise self._ended("takes no commands any more") from error
-        answer = self.wait_prompt(f"an answer to {command!r}", deadline_s)
-        return answer.replace("\r\n", "\n").removeprefix(command).lstrip("\n")
 
     def _ended(self, what: str) -> TestbedError:
         """The error of a process that ended; if it still runs, ``what`` it did to its console."""

@@ -114,6 +114,7 @@ def _impossible_parts(topology: Topology) -> Iterator[str]:
     for part in (*topology.links, *topology.tunnels, *topology.interfaces, *topology.mirrors, *topology.rules):
         yield f"it has {part!r}"
     yield from (f"it has a {one}" for one in topology.limiters)
+    yield from (f"it has {one}" for one in topology.connections)
     for port in topology.ports:
         if port.role is PortRole.MONITOR or port.members:
             yield f"port {port.name!r} is a {'bond' if port.members else 'monitor'}"
@@ -376,7 +377,7 @@ class BuiltTestpmd(BuiltTopology):
 
     def sources(self) -> Mapping[str, tuple[str, ...]]:
         """Testpmd prints the addresses of each frame, while it receives; it has waited for a reader."""
-        self._printed += self._console.ask("show port summary 0", READY_DEADLINE_S)
+        self._printed += self._console.ask_amid_output("show port summary 0", READY_DEADLINE_S)
         found: dict[str, dict[str, None]] = {}
         for number, mac in received_sources(self._printed):
             found.setdefault(mac, {})[self._numbers[number]] = None

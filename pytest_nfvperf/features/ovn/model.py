@@ -64,7 +64,13 @@ class Localnet:
 
 @dataclass(frozen=True, slots=True)
 class LogicalSwitch:
-    """A logical switch with its ports. ``localnet``: None for one without a physical network.
+    """A logical switch with its ports.
+
+    Attributes:
+        localnet: None for one without a physical network.
+        balancers: load balancers of TCP and UDP: backends by virtual address, ``{"10.1.0.100:80": ("10.1.0.2:80",)}``.
+        allowed: matches of ovn-nb(5) whose connections may be opened (allow-related), such as "tcp.dst == 80"; other
+            IP to the switch's ports is dropped. None: everything may.
 
     Raises:
         ValueError: two ports have the same name.
@@ -73,6 +79,8 @@ class LogicalSwitch:
     name: str
     ports: tuple[LogicalPort, ...]
     localnet: Localnet | None = None
+    balancers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allowed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [port.name for port in self.ports] + ([self.localnet.name] if self.localnet else [])

@@ -106,6 +106,14 @@ def add_switch(switch: LogicalSwitch) -> list[str]:
             settings = [f"{column}:{json.dumps(key)}={json.dumps(value)}" for key, value in values.items()]
             if settings:
                 commands.append(("set", "Logical_Switch_Port", port.name, *settings))
+    for virtual, backends in switch.balancers.items():
+        for protocol in ("tcp", "udp"):
+            balancer = f"{switch.name}-{virtual}-{protocol}"
+            commands.append(("lb-add", balancer, virtual, ",".join(backends), protocol))
+            commands.append(("ls-lb-add", switch.name, balancer))
+    acls = [("1001", match, "allow-related") for match in switch.allowed]
+    acls += [("1000", "ip", "drop")] if acls else []
+    commands += [("acl-add", switch.name, "to-lport", *acl) for acl in acls]
     return [word for number, command in enumerate(commands) for word in (("--",) if number else ()) + tuple(command)]
 
 
@@ -244,6 +252,15 @@ class PrivateOvn(LogicalNetwork):
         self._bind(switch.ports)
         self.nbctl(*add_switch(switch))
         self._await_up([port.name for port in switch.ports])
+        if switch.balancers or switch.allowed:
+            self._built.zones.track(self._zones(switch))
+
+    def _zones(self, switch: LogicalSwitch) -> list[int]:
+        """The zones that ovn-controller chose for the switch's ports; it notes them on br-int."""
+        self._db.refresh()
+        noted = self._db.rows("Bridge")[INTEGRATION_BRIDGE].external_ids
+        names = (f"ct-zone-{port.name}" for port in switch.ports)
+        return [int(noted[name]) for name in names if name in noted]
 
     def _await_up(self, ports: Sequence[str]) -> None:
         states: dict[str, str] = {}

@@ -90,6 +90,7 @@ class RemoteBuilt(BuiltNode):
     mac_of = _RemoteMethod("built")
     set_neighbour = _RemoteMethod("built")
     replace_flows = _RemoteMethod("built")
+    flush_connections = _RemoteMethod("built")
 
     def __init__(self, line: NodeLine, host: RemoteHost, topology: Topology, uplinks: Uplinks) -> None:
         self.topology = topology
@@ -110,6 +111,9 @@ class RemoteBuilt(BuiltNode):
 
     def offload_share(self) -> OffloadShare:
         return TypeAdapter(OffloadShare).validate_python(self._line.ask("of", "built", "offload_share"))
+
+    def connections(self) -> dict[int, int]:
+        return TypeAdapter(dict[int, int]).validate_python(self._line.ask("of", "built", "connections"))
 
     def ovs(self, program: str, *arguments: str, lines: Sequence[str] = ()) -> str:
         if lines:

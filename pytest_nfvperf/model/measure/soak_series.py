@@ -71,6 +71,7 @@ _GAUGES = (
     ("receive queues, in the last 5 s", "% of their PMD", ".rxq_busy_5s", _PER_CENT),
     ("receive queues, mean of OVS's last minute", "% of their PMD", ".rxq_busy", _PER_CENT),
     ("memory of ovs-vswitchd", "MiB", "vswitchd.rss", _MIB),
+    ("connections", "connections", ".connections", 1.0),
     ("sessions", STATE, SESSION_UP, 1.0),
 )
 

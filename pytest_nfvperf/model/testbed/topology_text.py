@@ -68,6 +68,7 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
         for mirror in topology.bridge_mirrors(bridge)
     ]
     limiters = [str(one) for one in topology.limiters if bridge_of(topology, one) == bridge]
+    limiters += [str(one) for one in topology.connections if one.bridge == bridge]
     below = [f"   {line}" for line in (*_flows(topology, bridge), *mirrors, *limiters, *own)]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
     node = node_of_bridge(topology).get(bridge)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar
 from pytest_nfvperf.model.arguments import CHECKED_LATER, IpVersion, Mtu, Name, checked, whole, word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror
+from pytest_nfvperf.model.topology.connections import Connections
 from pytest_nfvperf.model.topology.limiters import Limiter
 from pytest_nfvperf.model.topology.links import (
     BridgeLink,
@@ -176,11 +177,12 @@ Part: TypeAlias = Annotated[
     | Underlay
     | BridgeRules
     | Limiter
+    | Connections
     | NodeParts
     | tuple[Any, ...],
     CHECKED_LATER,
 ]
-"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a limiter, a node with its parts, or several."""
+"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a limiter, connections, a node, or several."""
 
 
 @checked()
@@ -244,6 +246,7 @@ def compose(name: Name, *parts: Part) -> Topology:
         underlays=underlays,
         rules=_only(given, BridgeRules),
         limiters=_only(given, Limiter),
+        connections=_only(given, Connections),
     )
 
 
@@ -272,7 +275,10 @@ class Composition:
 
 
 _LINKS = (Patch, VethLink, Underlay)
-_KINDS = (*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, HostNic, BridgeRules, Limiter)
+_KINDS = (
+    *(*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, HostNic, BridgeRules, Limiter),
+    Connections,
+)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
@@ -287,7 +293,7 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
             raise ArgumentError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
                 "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror(), path(), "
-                "underlay(), rules(), meter(), policer() or node() return"
+                "underlay(), rules(), meter(), policer(), connections() or node() return"
             )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.arguments import MAC, Name, checked
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
+from pytest_nfvperf.model.topology.connections import Connections, wrong_connections
 from pytest_nfvperf.model.topology.limiters import Limiter
 from pytest_nfvperf.model.topology.links import (
     NODE_NAME,
@@ -60,7 +61,7 @@ class Topology:
 
     A bridge without crossings does MAC learning (the NORMAL action). ``nodes``: on which DUT each bridge stands; empty
     where there is one. ``rules``: OpenFlow of bridges, beside what leads frames over paths. ``limiters``: meters,
-    policers and shapers.
+    policers and shapers. ``connections``: what tracks them.
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
@@ -84,6 +85,7 @@ class Topology:
     underlays: tuple[Underlay, ...] = ()
     rules: tuple[BridgeRules, ...] = ()
     limiters: tuple[Limiter, ...] = ()
+    connections: tuple[Connections, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -130,6 +132,12 @@ def bridge_of(topology: Topology, limiter: Limiter) -> str:
     return next((bridge for bridge, port in all_ports(topology) if port == limiter.at), "")
 
 
+def only_generator_sends(topology: Topology) -> bool:
+    """True if no VNF, namespace or node sends frames into the datapath beside the generator's own."""
+    roles = {port.role for port in topology.ports}
+    return roles <= {PortRole.ENDPOINT, PortRole.MONITOR} and not (topology.nics or topology.nodes)
+
+
 # Nodes: several DUTs in one topology, each with its own OVS, that underlays join. A bridge stands on one node, with
 # whatever is joined to it. A topology without nodes has one DUT.
 
@@ -169,6 +177,7 @@ def node_topology(topology: Topology, name: str) -> Topology:
         behind=behind,
         rules=tuple(one for one in topology.rules if one.bridge in here),
         limiters=tuple(one for one in topology.limiters if bridge_of(topology, one) in here),
+        connections=tuple(one for one in topology.connections if one.bridge in here),
         nodes=(),
         underlays=(),
     )
@@ -215,6 +224,9 @@ def check(topology: Topology) -> None:
             {port.name: port.bridge for port in it.ports if port.role is PortRole.ENDPOINT},
         ),
         _wrong_limiters,
+        lambda it: wrong_connections(
+            it.connections, {name: it.bridge_ports(name) for name in it.bridges}, node_of_bridge(it)
+        ),
         _wrong_tunnel_mtus,
         _learning_loops,
     )
