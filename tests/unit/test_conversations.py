@@ -148,15 +148,20 @@ def test_what_the_generator_did_not_close_is_no_failure() -> None:
     closing = trial_request(spec, PORTS)["streams"][5]
     assert [closing[key] for key in ("after", "start_ns", "fps", "frames")] == [4, 2_000_000_000, 1000, 1000]
     assert not any("from" in field for field in closing["fields"])
-    rows = [row(1000, 990), *[row(990, 990)] * 4, row(985, 982, 990, skipped=5), row(982, 982), row(982, 982)]
+    rows = [row(1000, 990), *[row(990, 990)] * 4, row(985, 982, 990, skipped=5), row(982, 982)]
+    rows.append(row(982, 982, highest_seq=1000))
     result = trial_result(spec, answered(rows), PORTS, dict.fromkeys(PORTS, True))
     (count,) = result.counts
     assert (count.intended, count.sent, count.skipped, count.lost) == (1000, 995, 5, 13)
     assert {step.name: step.failed for step in count.steps if step.failed} == {"syn": 10, "fin": 3}
+    assert result.valid  # no more came than were sent
 
 
 def test_learning_is_forward_and_classes_go_beside() -> None:
-    mix = TrafficMix(web=(Conversation.tcp(request=0, response=0, close="none"), "10 kpps"), bulk=(Traffic(), "100 %"))
+    mix = TrafficMix(
+        web=(Conversation.tcp(request=0, response=0, close="none"), "10 kconn/s"), bulk=(Traffic(), "100 %")
+    )
+    assert [each.load_text for each in classes_of(mix)] == ["10.0 kconn/s", "100 %"]
     learnt = streams(streams_of(mix, (FORWARD, BACK), 1000, 10, learning=True), (FORWARD, BACK), PORTS)
     assert [(row["tx"], row.get("answers")) for row in learnt] == [
         ("p0", None),

@@ -188,6 +188,7 @@ def _of_connections(stream: ClassStream, rows: Sequence[Mapping[str, Any]]) -> d
     for step, row in zip(stream.steps, rows, strict=True):
         if step.after:  # what the generator did not close is no failure of the DUT
             merged["sent"] -= row["skipped"]
+            merged["highest_seq"] = max(merged["received"], merged["highest_seq"] - row["skipped"])
             merged |= {name: merged[name] + row[name] for name in ("skipped", "fell_behind") if name in merged}
     if all("misdirected" in row for row in rows):
         merged["misdirected"] = sum((Counter(row["misdirected"]) for row in rows), Counter[str]())
