@@ -15,7 +15,7 @@ _Static_assert((MOST_WAITING & (MOST_WAITING - 1)) == 0, "places of those that w
 static bool all_came(const struct stream *stream, const struct stream *streams, uint64_t number)
 {
 	for (uint64_t left = stream->answers; left != 0; left &= left - 1)
-		if (!seq_came(stream_track(&streams[__builtin_ctzll(left)])->window, number))
+		if (!seq_came(streams[__builtin_ctzll(left)].arrived, number))
 			return false;
 	return true;
 }
@@ -49,12 +49,12 @@ static void learn(struct answer *answer, const uint8_t *signature_at)
 }
 
 /* Of a frame from which headers were taken on the way, what is learned may be gone: such a frame is not answered. */
-static void add(struct stream *stream, const uint8_t *bytes, const struct signature *signature, uint64_t number)
+static void add(struct stream *stream, const uint8_t *bytes, size_t place, uint64_t number)
 {
-	const uint8_t *signature_at = (const void *)signature;
+	const struct signature *signature = (const void *)(bytes + place);
 	struct answer *answer;
 
-	if (unlikely(signature_at - bytes < stream->frames.learned_in_front))
+	if (unlikely(place < stream->frames.learned_in_front))
 		return;
 	stream->pacer.frames++;
 	answer = queue_next(stream, number);
@@ -63,23 +63,26 @@ static void add(struct stream *stream, const uint8_t *bytes, const struct signat
 	answer->scheduled = signature->scheduled;
 	answer->lateness = signature->lateness;
 	answer->sampled = signature->stream & SIGNATURE_SAMPLED;
-	learn(answer, signature_at);
+	learn(answer, bytes + place);
 }
 
-void answers_note(struct track *track, const uint8_t *bytes, const struct signature *signature, uint64_t seq)
+void answers_note(struct stream *stream, const uint8_t *bytes, size_t place)
 {
-	uint64_t before = track->window->received;
+	const struct seq_window *arrived = stream->arrived;
+	const struct signature *signature = (const void *)(bytes + place);
+	uint64_t seq = seq_expand(arrived, signature->seq);
 
-	seq_record(track->window, seq);
-	if (unlikely(track->window->received == before))
+	/* A duplicate is counted, and not as received. */
+	if (unlikely(arrived->received == stream->noted))
 		return;
-	if (track->came != NULL && seq < track->came_room)
-		track->came[seq / 64] |= UINT64_C(1) << seq % 64;
-	for (uint64_t left = track->answered_by; left != 0; left &= left - 1) {
-		struct stream *stream = &track->streams[__builtin_ctzll(left)];
+	stream->noted = arrived->received;
+	if (stream->came != NULL && seq < stream->came_room)
+		stream->came[seq / 64] |= UINT64_C(1) << seq % 64;
+	for (uint64_t left = stream->answered_by; left != 0; left &= left - 1) {
+		struct stream *answer = &stream->streams[__builtin_ctzll(left)];
 
-		if (all_came(stream, track->streams, seq))
-			add(stream, bytes, signature, seq);
+		if (all_came(answer, stream->streams, seq))
+			add(answer, bytes, place, seq);
 	}
 }
 
@@ -91,7 +94,7 @@ static void follow(struct stream *stream, uint64_t number, uint64_t now)
 	unsigned int shift = stream->timebase.shift;
 	struct answer *answer;
 
-	if (!(stream_track(stream->after)->came[number / 64] >> number % 64 & 1)) {
+	if (!(stream->after->came[number / 64] >> number % 64 & 1)) {
 		stream->failed_before++;
 		return;
 	}
@@ -105,9 +108,11 @@ static void follow(struct stream *stream, uint64_t number, uint64_t now)
 	answer->lateness = answer->sampled ? lateness_encode(late >> shift) : 0;
 }
 
-void answers_follow(struct stream *stream, uint64_t due, uint64_t now)
+void answers_follow(struct stream *stream, struct poll_clock *clock)
 {
-	for (; due > 0; due--)
+	uint64_t now = clock_look(clock);
+
+	for (uint64_t due = stream_due(stream, clock, now); due > 0; due--)
 		follow(stream, stream->pacer.next++, now);
 }
 

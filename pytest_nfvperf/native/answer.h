@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include "port.h"
-#include "receive.h"
 #include "stream.h"
 
 enum { MOST_WAITING = 8192 }; /* answers of a port; a power of two */
@@ -37,8 +36,8 @@ struct answer_queue {
 	struct answer waiting[MOST_WAITING];
 };
 
-/* Frame `seq` of a track that streams answer came, whatever is in it. Records it, too. */
-void answers_note(struct track *track, const uint8_t *bytes, const struct signature *signature, uint64_t seq);
+/* A frame of a stream that others answer was counted, whatever is in it; its signature is at that place. */
+void answers_note(struct stream *stream, const uint8_t *bytes, size_t place);
 
 /* Sends what waits, as far as there is room. Returns frames sent. */
 uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock);
@@ -46,8 +45,8 @@ uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock);
 /* Nobody will send what waits. */
 void answers_refuse(struct answer_queue *queue);
 
-/* Of a stream that is sent after another: so many more are due. They are sent with the answers if that came. */
-void answers_follow(struct stream *stream, uint64_t due, uint64_t now);
+/* Of a stream that is sent after another: what is due is sent with the answers if that came. */
+void answers_follow(struct stream *stream, struct poll_clock *clock);
 
 /* What was due by now of a stream whose frames wait in such a queue does not wait any more. */
 static inline bool answers_done(const struct stream *stream)

@@ -32,6 +32,19 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer);
 /* Frees what the plan made. Can be called after a plan that failed. */
 void plan_free(struct engine *engine);
 
+/* ---- plan_answers.c: of conversations. Those that give a bool fill the answer where it is false. */
+
+/* Of a stream whose ends are known: it answers the earlier streams with these indexes. */
+bool plan_answers(struct run *run, struct stream *stream, const json_t *indexes, json_t *answer);
+
+/* It sends so many frames, those that came of the earlier stream with this index. */
+bool plan_after(struct run *run, struct stream *stream, json_int_t index, json_int_t frames, json_t *answer);
+
+/* When all tracks are there: what arrives is answered from then on. Says which stream is the last of its conversation. */
+bool plan_conversations(struct engine *engine, json_t *answer);
+
+void conversations_free(struct run *run);
+
 /* ---- report.c */
 
 /* Adds those of these that a device counts, and returns the object. */

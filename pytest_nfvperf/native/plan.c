@@ -15,7 +15,6 @@ enum {
 	DEFAULT_GAP_LIMIT_NS = 100000,
 	SHORTEST_INTERVAL_NS = 10000000,
 	DEFAULT_COMPARED_FROM = 14,
-	MOST_HELD = 1000000000, /* conversations: a bit each */
 	SHORTEST_WINDOW_NS = 1000000,
 	MOST_WINDOWS = 100000, /* 64 bytes each and thread, and a row of the answer */
 };
@@ -290,87 +289,11 @@ static bool check_load(const struct engine *engine, const struct stream_request 
 	return true;
 }
 
-/* Of the port or the bond. */
-static struct answer_queue *answer_queue(struct run *run, const struct stream *stream)
+static bool has_no_load(const struct stream_request *want, json_t *answer)
 {
-	struct answer_queue *queue;
-
-	for (unsigned int at = 0; at < run->queue_count; at++)
-		if (run->queues[at]->port == stream->tx && run->queues[at]->bonded == (stream->bond != NULL))
-			return run->queues[at];
-	queue = calloc(1, sizeof(*queue));
-	if (queue == NULL)
-		return NULL;
-	queue->port = stream->tx;
-	queue->bonded = stream->bond != NULL;
-	run->queues[run->queue_count++] = queue;
-	return queue;
-}
-
-/* Frames of both must have the same two ends, each where the other begins: one thread receives there and sends. */
-static bool turns_back(const struct stream *stream, const struct stream *other)
-{
-	const struct port *end = stream->tx->leader != NULL ? stream->tx->leader : stream->tx;
-	const struct port *begin = other->tx->leader != NULL ? other->tx->leader : other->tx;
-
-	return other->rx == end && stream->rx == begin && other->receivers == 1 && stream->receivers == 1;
-}
-
-/* An earlier stream, with the same two ends and in the same conversation as those before it. */
-static bool plan_answered(const struct run *run, struct stream *stream, const json_t *index, json_t *answer)
-{
-	json_int_t id = json_is_integer(index) ? json_integer_value(index) : -1;
-	const struct stream *other = &run->streams[id >= 0 && id < stream->id ? id : 0];
-
-	if (id < 0 || id >= stream->id)
-		return answer_error(answer, "bad_request", "answers must be a list of indexes of earlier streams");
-	if (!turns_back(stream, other))
-		return answer_error(answer, "bad_request", "stream %u cannot answer stream %u: the tx of each must be the other's only rx",
-				    stream->id, other->id);
-	if (stream->answers != 0 && stream->opening != other->opening)
-		return answer_error(answer, "bad_request", "stream %u answers streams of two conversations", stream->id);
-	stream->answers |= UINT64_C(1) << id;
-	stream->opening = other->opening;
-	stream->fps = other->fps;
-	stream->delay = other->delay;
-	return true;
-}
-
-static bool plan_answers(struct run *run, struct stream *stream, const struct stream_request *want, json_t *answer)
-{
-	size_t at;
-	json_t *index;
-
-	if (json_array_size(want->answers) == 0)
-		return answer_error(answer, "bad_request", "answers must be a list of indexes of earlier streams");
-	if (want->fps != 0 || want->frames != 0 || want->queue_depth != 0 || want->start_ns != 0 || want->after != -1)
-		return answer_error(answer, "bad_request",
-				    "a stream that answers has no fps, frames, queue_depth, start_ns and after");
-	json_array_foreach(want->answers, at, index)
-		if (!plan_answered(run, stream, index, answer))
-			return false;
-	stream->queue = answer_queue(run, stream);
-	return stream->queue != NULL || answer_error(answer, "no_memory", "no memory for answers");
-}
-
-static bool plan_after(struct run *run, struct stream *stream, const struct stream_request *want, json_t *answer)
-{
-	const struct stream *other = &run->streams[want->after >= 0 && want->after < stream->id ? want->after : 0];
-
-	if (want->after < 0 || want->after >= stream->id)
-		return answer_error(answer, "bad_request", "after must be the index of an earlier stream");
-	if (!turns_back(stream, other))
-		return answer_error(answer, "bad_request",
-				    "stream %u cannot be sent after stream %u: the tx of each must be the other's only rx",
-				    stream->id, other->id);
-	if (want->queue_depth != 0)
-		return answer_error(answer, "bad_request", "a stream that is sent after another has no queue_depth");
-	if (want->frames > MOST_HELD)
-		return answer_error(answer, "bad_request", "a stream that is sent after another has at most %d frames", MOST_HELD);
-	stream->opening = other->opening;
-	stream->after = other;
-	stream->queue = answer_queue(run, stream);
-	return stream->queue != NULL || answer_error(answer, "no_memory", "no memory for answers");
+	if (want->fps == 0 && want->frames == 0 && want->queue_depth == 0 && want->start_ns == 0 && want->after == -1)
+		return true;
+	return answer_error(answer, "bad_request", "a stream that answers has no fps, frames, queue_depth, start_ns and after");
 }
 
 static bool receives(const struct stream *stream, const struct port *port)
@@ -454,7 +377,7 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
 	if (strcmp(stream->tx->config.bond, want.tx) == 0)
 		stream->bond = stream->tx;
-	if (!(want.answers != NULL ? plan_answers(&engine->run, stream, &want, answer) : check_load(engine, &want, answer)) ||
+	if (!(want.answers != NULL ? (has_no_load(&want, answer) && plan_answers(&engine->run, stream, want.answers, answer)) : check_load(engine, &want, answer)) ||
 	    !plan_frames(&stream->frames, &want, answer) || !fit_port(stream, answer))
 		return false;
 	if (want.answers != NULL)
@@ -464,7 +387,9 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
 	stream->delay = ns_to_cycles(&engine->timebase, (uint64_t)want.start_ns);
-	if (want.after != -1 && !plan_after(&engine->run, stream, &want, answer))
+	if (want.after != -1 && want.queue_depth != 0)
+		return answer_error(answer, "bad_request", "a stream that is sent after another has no queue_depth");
+	if (want.after != -1 && !plan_after(&engine->run, stream, want.after, want.frames, answer))
 		return false;
 	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
 		   stream->tx->config.tx_descriptors * 3 / 4);
@@ -560,46 +485,6 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 	return track != NULL;
 }
 
-/* A bit of each number that a stream may send after this track's, resident. False when memory is short. */
-static bool keep_numbers(struct track *track, uint64_t numbers)
-{
-	size_t bytes = (numbers + 63) / 64 * sizeof(*track->came);
-
-	if (numbers <= track->came_room)
-		return true;
-	free(track->came);
-	track->came = malloc(bytes);
-	if (track->came == NULL)
-		return false;
-	memset(track->came, 0, bytes);
-	track->came_room = numbers;
-	return true;
-}
-
-/* So that what arrives is answered; and which stream is the last of its conversation, or alone. */
-static bool plan_conversations(struct run *run, json_t *answer)
-{
-	for (unsigned int at = 0; at < run->stream_count; at++) {
-		struct stream *stream = &run->streams[at];
-
-		stream->final = true;
-		for (unsigned int before = 0; before < at; before++)
-			run->streams[before].final &= run->streams[before].opening != stream->opening;
-		for (uint64_t left = stream->answers; left != 0; left &= left - 1) {
-			struct track *track = stream_track(&run->streams[__builtin_ctzll(left)]);
-
-			track->answered_by |= UINT64_C(1) << at;
-			track->streams = run->streams;
-		}
-		if (stream->after == NULL)
-			continue;
-		stream_track(stream->after)->streams = run->streams;
-		if (!keep_numbers(stream_track(stream->after), stream->pacer.frames))
-			return answer_error(answer, "no_memory", "no memory for the numbers of conversations");
-	}
-	return true;
-}
-
 /* A track for each address that the monitor tells apart, in front of the one for all others. */
 static bool plan_addresses(struct port *port, struct stream *stream)
 {
@@ -629,6 +514,7 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		port->places = (struct places){0};
 		port->trial = run->trial;
 		port->flushed = 0;
+		port->answered = false;
 		run->monitored |= port->used && port->config.role == ROLE_MONITOR && !port->config.unread;
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
@@ -775,7 +661,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->gap = ns_to_cycles(&engine->timebase, (uint64_t)gap_ns);
 	run->rejoins = rejoins;
 	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer) ||
-	    !plan_conversations(run, answer))
+	    !plan_conversations(engine, answer))
 		return false;
 	plan_buffers(engine);
 	return plan_windows(run, &windows, answer);
@@ -797,9 +683,7 @@ void plan_free(struct engine *engine)
 	for (unsigned int at = 0; at < run->stream_count; at++)
 		frame_set_free(&run->streams[at].frames);
 	windows_free(engine);
-	for (unsigned int at = 0; at < run->queue_count; at++)
-		free(run->queues[at]);
-	run->queue_count = 0;
+	conversations_free(run);
 	free(run->streams);
 	run->streams = NULL;
 	run->stream_count = 0;

@@ -94,6 +94,7 @@ struct port {
 	uint8_t trial;
 	struct places places; /* of signatures in frames received */
 	struct track *tracks[MAX_STREAMS];
+	bool answered; /* streams that end here are */
 	struct foreign foreign;
 	uint64_t misdirected[MAX_STREAMS]; /* by stream, of those that are due on another port */
 	struct forward_counts forwarded;

@@ -35,7 +35,7 @@ static bool add_histograms(struct track *track, bool intervals)
 	       (!intervals || (track->retired != NULL && track->total != NULL));
 }
 
-struct track *track_new(const struct stream *stream, bool latency, bool intervals)
+struct track *track_new(struct stream *stream, bool latency, bool intervals)
 {
 	struct track *track = calloc(1, sizeof(*track));
 
@@ -71,7 +71,6 @@ void track_free(struct track *track)
 		struct track *next = track->next;
 
 		free(track->window);
-		free(track->came);
 		free(track->latency);
 		free(track->latency_raw);
 		free(track->retired);
@@ -212,8 +211,8 @@ static void note_arrival(struct gap_log *log, uint64_t missing, uint64_t due, ui
 }
 
 /* The frame with this number came, whatever is in it. */
-static __rte_always_inline void count_number(struct track *track, struct frame frame, const struct signature *signature,
-					     uint64_t seq, uint64_t cycles)
+static inline void count_number(struct track *track, struct frame frame, const struct signature *signature, uint64_t seq,
+				uint64_t cycles)
 {
 	const struct frame_set *frames = &track->stream->frames;
 	unsigned int shift = track->stream->timebase.shift;
@@ -230,10 +229,7 @@ static __rte_always_inline void count_number(struct track *track, struct frame f
 		note_arrival(track->gaps, seq > track->window->next ? seq - track->window->next : 0, due, cycles);
 	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
 	track->last_due = due;
-	if (likely(track->streams == NULL))
-		seq_record(track->window, seq);
-	else
-		answers_note(track, frame.bytes, signature, seq);
+	seq_record(track->window, seq);
 }
 
 /* A frame of this trial and stream. False, and nothing is counted, where it has not the end that it was sent with. */
@@ -320,25 +316,40 @@ static void count_misdirected(struct port *port, struct frame frame, size_t plac
 	port->misdirected[(signature_at(frame.bytes, place)->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS]++;
 }
 
-static inline void receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
+/* Returns where the signature of a frame that was counted stands; 0: of no stream that ends here. */
+static __rte_always_inline size_t receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
 {
 	size_t place = signature_layout(&port->places, frame.bytes, frame.length, trial), better;
 	struct track *track;
 
 	if (unlikely(place == 0 || signature_at(frame.bytes, place)->trial != trial)) {
 		count_misfit(port, frame, place, trial);
-		return;
+		return 0;
 	}
 	track = track_at(port, frame, place);
 	if (likely(track != NULL && count_ours(track, frame, place, now)))
-		return;
+		return place;
 	better = better_place(port, frame, trial);
-	if (better != 0)
+	if (better != 0) {
 		(void)count_ours(track_at(port, frame, better), frame, better, now);
-	else if (track != NULL)
+		return better;
+	}
+	if (track != NULL) {
 		count_wrong_length(track, frame, place, now);
-	else
-		count_misdirected(port, frame, place);
+		return place;
+	}
+	count_misdirected(port, frame, place);
+	return 0;
+}
+
+/* At the end of a conversation's frames: a function of its own, so that other streams' frames do not pay for it. */
+static __rte_noinline void receive_answered(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
+{
+	size_t place = receive_frame(port, frame, trial, now);
+	struct track *track = place != 0 ? track_at(port, frame, place) : NULL;
+
+	if (track != NULL && track->stream->arrived != NULL)
+		answers_note(track->stream, frame.bytes, place);
 }
 
 static struct frame frame_at(const struct burst *burst, uint16_t at)
@@ -376,8 +387,12 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 			if (port_take(port, queue, &burst, rte_rdtsc()) == 0)
 				break;
 			now = clock_look(clock);
-			for (uint16_t at = 0; at < burst.count; at++)
-				receive_frame(port, frame_at(&burst, at), trial, now);
+			if (unlikely(port->answered))
+				for (uint16_t at = 0; at < burst.count; at++)
+					receive_answered(port, frame_at(&burst, at), trial, now);
+			else
+				for (uint16_t at = 0; at < burst.count; at++)
+					(void)receive_frame(port, frame_at(&burst, at), trial, now);
 			port_give_back(port, queue, &burst);
 			received += burst.count;
 			if (burst.count < BURST_FRAMES)

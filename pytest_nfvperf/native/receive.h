@@ -46,12 +46,8 @@ struct gap_log {
  * and no duplicate. Written by one polling thread.
  */
 struct track {
-	const struct stream *stream;
+	struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
-	uint64_t answered_by; /* bits: streams that answer its frames, where it ends: see answer.h */
-	struct stream *streams; /* that those are numbers of; NULL: none answers, and none is sent after it */
-	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
-	uint64_t came_room; /* numbers */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
 	struct frame_cursor due; /* of the frame with the number that the window has next */
@@ -75,7 +71,7 @@ struct track {
 };
 
 /* NULL when memory is short. `intervals`: latency is also wanted of each interval. */
-struct track *track_new(const struct stream *stream, bool latency, bool intervals);
+struct track *track_new(struct stream *stream, bool latency, bool intervals);
 /* Gaps above so many cycles are kept. False when memory is short. */
 bool track_keep_gaps(struct track *track, uint64_t limit);
 /* When the trial starts, by the thread that reads. */

@@ -5,7 +5,6 @@
 #include <rte_common.h>
 #include <rte_cycles.h>
 
-#include "answer.h"
 #include "stream.h"
 
 enum {
@@ -223,9 +222,8 @@ static void refuse_due(struct stream *stream, uint64_t backlog, bool away)
 	stream->waiting = false;
 }
 
-uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
+uint64_t stream_due(struct stream *stream, const struct poll_clock *clock, uint64_t now)
 {
-	uint64_t now = clock_look(clock);
 	uint64_t backlog = pacer_backlog(&stream->pacer, now);
 	bool away = clock->absences != stream->absences_seen;
 
@@ -236,12 +234,14 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 		refuse_due(stream, backlog, away);
 		return 0;
 	}
-	if (backlog > 0)
-		backlog = to_send(stream, backlog, away, now);
-	if (unlikely(stream->after != NULL)) {
-		answers_follow(stream, backlog, now);
-		return 0;
-	}
+	return backlog > 0 ? to_send(stream, backlog, away, now) : 0;
+}
+
+uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
+{
+	uint64_t now = clock_look(clock);
+	uint64_t backlog = stream_due(stream, clock, now);
+
 	if (unlikely(lead_stands_alone(stream, now)))
 		return 0;
 	return backlog > 0 ? send_due(stream, backlog, now) : 0;

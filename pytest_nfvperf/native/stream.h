@@ -10,6 +10,7 @@
 #include "frame.h"
 #include "pacer.h"
 #include "port.h"
+#include "seq.h"
 #include "signature.h"
 
 struct departures {
@@ -32,18 +33,8 @@ struct stream {
 	struct timebase timebase;
 	struct pacer pacer;
 	uint32_t sample_every; /* 0: no latency samples */
-	uint64_t delay; /* cycles from the trial's start to its own */
-	/* bits: earlier streams, whose frames this one answers; 0: its own are due as the pacer says. The pacer of one that
-	 * answers only counts `frames` that were due. See answer.h. */
-	uint64_t answers;
-	const struct stream *after; /* it sends only numbers that came of that one; NULL: all */
-	struct answer_queue *queue; /* of either: in which its frames wait; NULL: it is neither */
-	uint64_t failed_before; /* numbers that had not come when they were due here */
-	uint8_t opening; /* the stream that begins its conversation */
-	bool final; /* the conversation ends with it: what arrives of it are conversations */
 
 	struct frame_cursor cursor; /* of the next frame to be sent */
-	uint64_t cursor_number; /* of an answer: the number of that */
 	/*
 	 * A trial begins in the middle of a line of the ring, mostly. The frames that complete it are
 	 * sent alone, and the switch gets time to take them: it then begins with a line, as we do.
@@ -75,10 +66,32 @@ struct stream {
 	uint64_t longest_lateness; /* cycles */
 	uint64_t largest_burst; /* frames due at once and sent back to back, those that had waited apart */
 	struct departures departures; /* at the last interval's end: see interval.h */
+
+	/* Of conversations: see answer.h. */
+	uint64_t delay; /* cycles from the trial's start to its own */
+	/* bits: earlier streams, whose frames this one answers; 0: its own are due as the pacer says. The pacer of one that
+	 * answers only counts `frames` that were due. */
+	uint64_t answers;
+	struct stream *after; /* it sends only numbers that came of that one; NULL: all */
+	struct answer_queue *queue; /* of either: in which its frames wait; NULL: it is neither */
+	/* Where others answer it, or are sent after it. */
+	const struct seq_window *arrived; /* its track's; NULL: there are none */
+	struct stream *streams; /* all of the run */
+	uint64_t answered_by; /* bits: those that answer */
+	uint64_t noted; /* distinct frames */
+	uint64_t *came; /* owned; a bit of each number, where a stream is sent after it */
+	uint64_t came_room; /* numbers */
+	uint64_t failed_before; /* numbers that had not come when they were due here */
+	uint8_t opening; /* the stream that begins its conversation */
+	bool final; /* the conversation ends with it: what arrives of it are conversations */
+	uint64_t cursor_number; /* of an answer: the frame that the cursor stands at */
 };
 
 /* `patience`: cycles after the last frame is due until frames no longer wait. */
 void stream_begin(struct stream *stream, uint64_t start, uint64_t patience);
+
+/* How many of its frames are due by now and to be sent. Those are taken out that nobody will send. */
+uint64_t stream_due(struct stream *stream, const struct poll_clock *clock, uint64_t now);
 
 /* Sends at most a burst of what is due. Returns frames sent. */
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock);

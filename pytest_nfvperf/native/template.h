@@ -37,10 +37,9 @@ struct field {
 	uint8_t shift;
 	uint8_t bits;
 	bool random;
+	int16_t from; /* of an answer: where the value is in the arriving frame, from its signature on: below 0; 0: nowhere */
 	uint32_t seed;
 	uint64_t first, step, count, every;
-	/* Of an answer: the value is that of the arriving frame, this far from its signature; below 0. 0: it is not. */
-	int16_t from;
 	/* derived */
 	uint64_t mask; /* of its values */
 	uint64_t beside; /* bits of the window that are not its own */

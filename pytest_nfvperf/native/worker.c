@@ -94,7 +94,10 @@ static uint32_t send_turn(struct worker *worker)
 
 		if (stream_done(stream))
 			continue;
-		sent += stream_turn(stream, &worker->clock);
+		if (unlikely(stream->after != NULL))
+			answers_follow(stream, &worker->clock);
+		else
+			sent += stream_turn(stream, &worker->clock);
 		if (worker->run->ask_depth != 0)
 			ask_if_held_up(worker, stream);
 		if (stream_done(stream) && __atomic_sub_fetch(&worker->run->sending, 1, __ATOMIC_ACQ_REL) == 0)
