@@ -321,9 +321,9 @@ class GivenTraffic:
     def replacement_for(self, traffic: AnyTraffic) -> AnyTraffic:
         """What is sent instead of a test's traffic.
 
-        What was made here stays as it is, and so does a test's own mix: such a test is about its classes.
+        What was made here stays as it is, and so does a test's own mix or conversation: such a test is about that.
         """
-        if isinstance(traffic, TrafficMix) or traffic in self._made:
+        if isinstance(traffic, TrafficMix) or traffic.is_conversation or traffic in self._made:
             return traffic
         both = traffic.bidirectional if self.bidirectional is None else self.bidirectional
         frame_size = traffic.frame_size

@@ -258,6 +258,8 @@ def plateaus(measurer: LoadMeasurer, limits: Limits) -> tuple[PlateauPoint, ...]
         return ()
     if measurer.trials[-1].result.windows is None or limits.line_rate_fps is not None or ceiling_fps is None:
         return ()
+    if measurer.traffic.hold_s:
+        return ()  # what is received at first was opened earlier
     bounds: list[PlateauPoint] = []
     for _ in range(POLICY.rate_tries):
         point = _point(measurer.attempt(TRIAL_S, ceiling_fps * OVERLOAD, "plateau", saturating=True))

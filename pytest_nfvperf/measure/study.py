@@ -162,6 +162,8 @@ class Study:
         sent = [conversation, *(subject.traffic for subject in subjects if subject.traffic is not None)]
         if not all(each.is_conversation for each in sent):
             raise ArgumentError("study.connection_rate(): write a conversation, such as Conversation.tcp()")
+        if any(each.hold_s for each in sent):
+            raise ArgumentError("study.connection_rate(): held connections say nothing at overload: leave hold_s out")
         return self.compare(per, subjects, ConnectionRate(conversation, self.profile, self._limits_of))
 
     @checked("study.mirror_cost")

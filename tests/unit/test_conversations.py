@@ -142,8 +142,26 @@ def test_answers_take_addresses_and_ports_from_what_arrived(nat: Any) -> None:
         assert {at for at, _ in row["changeable"]} == {15, 22, 24} | (set() if step.from_server else changes)
 
 
+def test_what_the_generator_did_not_close_is_no_failure() -> None:
+    """Steps: of 1000 held connections 10 fail to open, 5 are not closed, 3 closings fail. Verify: 13 failed."""
+    spec = TrialSpec(Conversation.tcp(hold_s=2), 1000, 1.0, (FORWARD,))
+    closing = trial_request(spec, PORTS)["streams"][5]
+    assert [closing[key] for key in ("after", "start_ns", "fps", "frames")] == [4, 2_000_000_000, 1000, 1000]
+    assert not any("from" in field for field in closing["fields"])
+    rows = [row(1000, 990), *[row(990, 990)] * 4, row(985, 982, 990, skipped=5), row(982, 982)]
+    rows.append(row(982, 982, highest_seq=1000))
+    result = trial_result(spec, answered(rows), PORTS, dict.fromkeys(PORTS, True))
+    (count,) = result.counts
+    assert (count.intended, count.sent, count.skipped, count.lost) == (1000, 995, 5, 13)
+    assert {step.name: step.failed for step in count.steps if step.failed} == {"syn": 10, "fin": 3}
+    assert result.valid  # no more came than were sent
+
+
 def test_learning_is_forward_and_classes_go_beside() -> None:
-    mix = TrafficMix(web=(Conversation.tcp(request=0, response=0, close="none"), "10 kpps"), bulk=(Traffic(), "100 %"))
+    mix = TrafficMix(
+        web=(Conversation.tcp(request=0, response=0, close="none"), "10 kconn/s"), bulk=(Traffic(), "100 %")
+    )
+    assert [each.load_text for each in classes_of(mix)] == ["10.0 kconn/s", "100 %"]
     learnt = streams(streams_of(mix, (FORWARD, BACK), 1000, 10, learning=True), (FORWARD, BACK), PORTS)
     assert [(row["tx"], row.get("answers")) for row in learnt] == [
         ("p0", None),
@@ -221,6 +239,8 @@ def test_each_failed_connection_is_counted_at_one_step() -> None:
         (lambda: Conversation.tcp(clients=9, server_ip="198.18.0.9"), "198.18.0.9 is a client's address, too"),
         (lambda: Conversation.tcp(closed="fin"), "Conversation.tcp() has no argument 'closed'"),
         (lambda: Conversation.tcp(nat="snat"), "nat is 'snat': write one of"),
+        (lambda: Conversation.tcp(close="none", hold_s=1), "close='none' leaves connections open: leave hold_s out"),
+        (lambda: Conversation.tcp(response=2000, hold_s=1), "of a held connection the response is one frame"),
         (lambda: Conversation.udp(request=10), "Conversation.udp(): request is 10: write a whole number from 18"),
         (lambda: Conversation.icmp(server_port=7), "an echo has no ports: leave server_port out"),
         (lambda: Traffic(packet=Conversation.udp().packet), "a conversation has both directions itself"),

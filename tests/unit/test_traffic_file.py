@@ -17,6 +17,7 @@ from scapy.utils import wrpcap
 from pytest_nfvperf import IMIXES, Traffic
 from pytest_nfvperf.config.traffic_file import load_traffic, packet_of, raised
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic.conversation import Conversation
 from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Imix
 from tests.config_support import parse_traffic
@@ -170,6 +171,11 @@ def test_a_tests_own_mix_stays():
     mix = TrafficMix(a=(Traffic(), "50 %"), b=(Traffic(frame_size=128), "50 %"))
 
     assert read(PACKET).replacement_for(mix) is mix
+
+
+def test_a_tests_own_conversation_stays():
+    conversation = Conversation.udp()
+    assert read(PACKET).replacement_for(conversation) is conversation
 
 
 def test_classes_are_a_mix_with_the_tests_sizes_where_they_have_none(tmp_path: Path):

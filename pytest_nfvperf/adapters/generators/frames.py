@@ -332,7 +332,10 @@ def _conversation(
         tx, rx = (direction.rx, direction.tx) if step.from_server else (direction.tx, direction.rx)
         program = conversation.step_program(number, ports[tx].mac, ports[tx].eth_peer or ports[rx].mac)
         answers: dict[str, Any] = {"answers": [first + other for other in step.answers]}
-        opening = {"fps": stream.fps, "frames": stream.frames, "queue_depth": ports[tx].queue_depth}
+        opening: dict[str, Any] = {"fps": stream.fps, "frames": stream.frames, "queue_depth": ports[tx].queue_depth}
+        if step.after is not None:
+            opening = {"after": first + step.after, "start_ns": round(conversation.hold_s * 1e9)} | opening
+            del opening["queue_depth"]
         made.append({"tx": tx, "rx": rx} | (answers if step.answers else opening) | program_stream(program))
     return made
 

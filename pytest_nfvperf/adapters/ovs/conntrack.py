@@ -80,7 +80,9 @@ class TrackedZones:
         except RefusedError as error:
             raise UnavailableError(f"this datapath has no such limit of connections: {error.message}") from error
         if self._timeouts or self._by_database:
-            self._instance.db.transact(self._insert_zones, "zones of connection tracking", _DEADLINE_S)
+            # OVS 3.5.0 ignores the timeouts that a zone begins with, and takes later ones.
+            for change in (self._insert_zones, self._set_timeouts):
+                self._instance.db.transact(change, "zones of connection tracking", _DEADLINE_S)
 
     def _insert_zones(self, transaction: ovs.db.idl.Transaction) -> None:
         """Insert the rows of zones with timeouts, or limits that this version reads there."""
@@ -95,11 +97,16 @@ class TrackedZones:
         for zone in {**self._timeouts, **limits}:
             row = rows[zone] = transaction.insert(tables["CT_Zone"])
             if zone in self._timeouts:
-                row.timeout_policy = policy = transaction.insert(tables["CT_Timeout_Policy"])
-                policy.timeouts = self._timeouts[zone]
+                row.timeout_policy = transaction.insert(tables["CT_Timeout_Policy"])
             if zone in limits:
                 row.limit = limits[zone]
         datapath.ct_zones = rows
+
+    def _set_timeouts(self, _: ovs.db.idl.Transaction) -> None:
+        rows = self._instance.db.root.datapaths[self._instance.options.datapath_type].ct_zones
+        for zone, timeouts in self._timeouts.items():
+            (policy,) = rows[zone].timeout_policy
+            policy.timeouts = timeouts
 
     def _delete_zones(self, _: ovs.db.idl.Transaction) -> None:
         kind, datapaths = self._instance.options.datapath_type, dict(self._instance.db.root.datapaths)

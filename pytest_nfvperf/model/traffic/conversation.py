@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict, Unpack
 
-from pytest_nfvperf.model.arguments import Allowed, Ip, checked, whole
+from pytest_nfvperf.model.arguments import Allowed, Ip, checked, number, whole
 from pytest_nfvperf.model.traffic.conversation_frames import (
     LEAST_DATAGRAM,
     MOST_PAYLOAD,
@@ -51,6 +51,7 @@ class Conversation:
         response: Payload = 512,
         mss: Annotated[int, whole(1, MOST_PAYLOAD, "bytes")] = 1400,
         close: Close = "fin",
+        hold_s: Annotated[float, number(0, 600, "seconds")] = 0.0,
         **ends: Unpack[ConversationEnds],
     ) -> Traffic:
         """A Traffic of TCP connections, one after the other; its load is connections a second.
@@ -62,12 +63,14 @@ class Conversation:
             response: bytes of payload, in as many frames as they need.
             mss: most bytes of payload in one frame.
             close: ``fin``: both sides; ``rst``: the client resets it; ``none``: it stays open.
+            hold_s: time from when a connection was due until it is closed; 0: closed when it was answered. As many are
+                open at once as are opened in that time.
             ends: ``clients``, ``ports``, ``server_port``, ``client_ip``, ``server_ip``, ``vlan`` and ``nat``, as the
                 attributes.
 
         Raises ArgumentError for what does not go together.
         """
-        return _sent(ConversationFrames("tcp", request, response, mss, close, **ends))
+        return _sent(ConversationFrames("tcp", request, response, mss, close, hold_s=hold_s, **ends))
 
     @staticmethod
     @checked("Conversation.udp")

@@ -59,6 +59,8 @@ class ScriptStep:
             () of the first.
         payload: bytes behind the L4 header.
         kind: TCP's flags as scapy writes them; of ICMP the reply's or the request's.
+        after: of what closes a held connection, the index of the step that must have arrived when its time comes; it
+            answers none then.
         sequence, acknowledged: bytes that its sender has sent and received before it; a SYN and a FIN count as one.
     """
 
@@ -69,6 +71,7 @@ class ScriptStep:
     kind: str = ""
     sequence: int = 0
     acknowledged: int | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class ConversationFrames:
         server_port: None: 80 of TCP, 53 of UDP.
         client_ip, server_ip: both IPv4 or both IPv6.
         vlan: 802.1Q tag of every frame.
+        hold_s: time from when a TCP connection was due until the client closes it; 0: at once.
         nat: the way translates the client's address and port ("source"), the server's ("destination"), or "both".
     """
 
@@ -100,6 +104,7 @@ class ConversationFrames:
     server_ip: str = "198.19.0.1"
     vlan: int | None = None
     nat: Nat | None = None
+    hold_s: float = 0.0
 
     def __post_init__(self) -> None:
         client, server = map(ipaddress.ip_address, (self.client_ip, self.server_ip))
@@ -115,6 +120,10 @@ class ConversationFrames:
             raise ArgumentError(f"{call}: write request and response above 0, or both 0 for connections without data")
         if self.close == "rst" and not self.request:
             raise ArgumentError(f"{call}: close='rst' answers a response: give request and response, or close by 'fin'")
+        if self.hold_s and self.close == "none":
+            raise ArgumentError(f"{call}: close='none' leaves connections open: leave hold_s out, or close by 'fin'")
+        if self.hold_s and self.response > self.mss:
+            raise ArgumentError(f"{call}: of a held connection the response is one frame: at most mss, {self.mss}")
         if self.protocol == "icmp" and self.server_port is not None:
             raise ArgumentError(f"{call}: an echo has no ports: leave server_port out")
         if self.request > self.mss:
@@ -268,15 +277,17 @@ def _tcp_steps(conversation: ConversationFrames) -> Iterator[ScriptStep]:
             name, kind = f"response-{number + 1}" if number else "response", "A" if number + 1 < len(sizes) else "PA"
             yield ScriptStep(name, True, (2, 3), size, kind, 1 + number * conversation.mss, 1 + request)
     client, server = 1 + request, 1 + response
+    answered: tuple[int, ...] = () if conversation.hold_s else last if request else (1,)
+    after = None if not conversation.hold_s else last[-1] if request else 1
     if conversation.close == "none":
         if request:
             yield ScriptStep("response-ack", False, last, 0, "A", client, server)
         return
     if conversation.close == "rst":
-        yield ScriptStep("rst", False, last, 0, "RA", client, server)
+        yield ScriptStep("rst", False, answered, 0, "RA", client, server, after)
         return
     fin = last[-1] + 1
-    yield ScriptStep("fin", False, last if request else (1,), 0, "FA", client, server)
+    yield ScriptStep("fin", False, answered, 0, "FA", client, server, after)
     yield ScriptStep("fin-ack", True, (fin,) if request else (2, fin), 0, "FA", server, client + 1)
     yield ScriptStep("last-ack", False, (fin + 1,), 0, "A", client + 1, server + 1)
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 from pytest_nfvperf.model.arguments import shown_value
-from pytest_nfvperf.model.display import format_fps, format_ratio, listed, unknown_word
+from pytest_nfvperf.model.display import format_connections, format_fps, format_ratio, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, ScriptStep
 from pytest_nfvperf.model.traffic.traffic import WIRE_OVERHEAD_BYTES, Traffic
@@ -26,8 +26,10 @@ MOST_CLASSES = 8
 Sends = Literal["both", "forward", "reverse"]
 
 _SENDS = ("both", "forward", "reverse")
-_SHARE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>%|[kM]?pps)", re.ASCII)
-_FPS = {"pps": 1, "kpps": 1_000, "Mpps": 1_000_000}
+_SHARE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>%|[kM]?(pps|conn/s))", re.ASCII)
+_FPS = {
+    f"{prefix}{unit}": factor for prefix, factor in (("", 1), ("k", 10**3), ("M", 10**6)) for unit in ("pps", "conn/s")
+}
 _SHARE_WORDS = "a share of the load, such as '10 %' or 0.1, or a fixed load, such as '100 kpps'"
 _ROUNDING = Fraction(1, 10**9)
 """Shares such as 1/3 are floats, whose sum may differ from 1 by this much."""
@@ -55,8 +57,9 @@ class TrafficClass:
 
     @property
     def load_text(self) -> str:
-        """``10 %`` or ``100 kpps``."""
-        return format_ratio(self.share) if self.fixed_fps is None else format_fps(self.fixed_fps)
+        """``10 %`` or ``100 kpps``, of a conversation ``100 kconn/s``."""
+        shown = format_connections if self.traffic.is_conversation else format_fps
+        return format_ratio(self.share) if self.fixed_fps is None else shown(self.fixed_fps)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -64,8 +67,9 @@ class TrafficMix:
     """Classes of traffic that are sent at once: ``TrafficMix(voice=(Traffic(...), "10 %"), bulk=(Traffic(...), 0.9))``.
 
     It is given wherever a Traffic is. Each class is ``(traffic, share)`` or ``(traffic, share, direction)``: a share of
-    the load ("10 %", 0.1), or a fixed load in frames/s per direction ("100 kpps"); and "forward", "reverse" or "both",
-    by default what the traffic's ``bidirectional`` says. The shares of each direction add up to 100 %.
+    the load ("10 %", 0.1), or a fixed load per direction in frames/s ("100 kpps"), of a conversation in connections/s
+    ("1 kconn/s"); and "forward", "reverse" or "both", by default what the traffic's ``bidirectional`` says. The shares
+    of each direction add up to 100 %.
 
     Attributes:
         classes: 1 to 8, in the order in which they were written.
@@ -180,6 +184,14 @@ class TrafficMix:
     def one_way(self) -> TrafficMix:
         """What the mix sends in the forward direction."""
         return self._with(replace(each, sends="forward") for each in self.sending(reverse=False))
+
+    def without_hold(self) -> TrafficMix:
+        """The same mix with connections that are closed at once."""
+        return self._with(replace(each, traffic=each.traffic.without_hold()) for each in self.classes)
+
+    @property
+    def hold_s(self) -> float:
+        return max(each.traffic.hold_s for each in self.classes)
 
     def without_fixed(self) -> TrafficMix:
         """The classes that share the load."""

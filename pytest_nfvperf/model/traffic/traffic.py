@@ -455,6 +455,15 @@ class Traffic:
         """The same traffic with IPv6 addresses of RFC 5180's range; ArgumentError for one that has a packet."""
         return replace(self, src_ip=IPV6_SOURCE, dst_ip=IPV6_DESTINATION)
 
+    @property
+    def hold_s(self) -> float:
+        """How long each connection of a conversation is held open."""
+        return self.packet.hold_s if isinstance(self.packet, ConversationFrames) else 0.0
+
+    def without_hold(self) -> Traffic:
+        """The same with connections that are closed at once."""
+        return replace(self, packet=replace(self.packet, hold_s=0.0)) if self.hold_s else self
+
     def _least_in_words(self) -> str:
         if self.packet is not None:
             return f"headers {self.header_bytes}, signature {TEST_PAYLOAD_BYTES}, FCS {FCS_BYTES}"

@@ -139,7 +139,7 @@ def ceiling_of(generator: Generator, traffic: AnyTraffic, directions: tuple[Dire
     tried again, and the search ends only when several trials in a row bring no more. Each trial counts with the upper
     quartile of its short windows, because most of it may be disturbed.
     """
-    best = 0.0
+    traffic, best = traffic.without_hold(), 0.0
     load = first = _FIRST_LOAD_FPS // max(1, len(steps_of(traffic)))
     while load < _MAX_LOAD_FPS:
         rates = [_rate(generator, traffic, directions, load, 0.1)]

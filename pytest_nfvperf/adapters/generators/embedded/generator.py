@@ -240,7 +240,7 @@ class EmbeddedGenerator(Generator):
         """
         check_directions(self._ports, directions, to_many=True)
         check_traffic(self._ports, traffic, directions)
-        wanted = streams_of(traffic, directions, _LEARN_FPS, _LEARN_FRAMES, learning=True)
+        wanted = streams_of(traffic.without_hold(), directions, _LEARN_FPS, _LEARN_FRAMES, learning=True)
         sent = streams(wanted, directions, self._ports) + lacp_streams(self._ports, 1)
         until = time.monotonic() + self._options.learn_timeout_s
         while True:
@@ -254,7 +254,8 @@ class EmbeddedGenerator(Generator):
         check_spec(self._ports, spec, to_many=True)
         request = self._request(spec)
         handed = sum(len(template) for stream in request["streams"] for template in stream["templates"])
-        deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S + handed / _LEAST_HANDED_PER_S
+        sending_s = spec.duration_s + spec.traffic.hold_s
+        deadline_s = sending_s + spec.residual_s + _TRIAL_GRACE_S + handed / _LEAST_HANDED_PER_S
         return self._result(spec, self._command("trial", deadline_s, **request))
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
