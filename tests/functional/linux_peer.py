@@ -49,6 +49,7 @@ _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000  # linux/if_tun.h
 _ETH_P_ALL, _SO_RCVBUFFORCE = 3, 33
 _BUFFER_BYTES = 32 << 20
 _NODAD = 2
+_LISTEN, _TIME_WAIT = "0A", "06"  # net/tcp_states.h
 _TURN = 64
 """Packets of one source before the others have their turn."""
 TUN = "tun0"
@@ -284,6 +285,7 @@ class LinuxPeer:
 
     Attributes:
         counters: of Linux's stack, at the end: ``Tcp.InErrs``, ``TcpExt.TCPChallengeACK`` and others.
+        open_sockets: of its connections, at the end, those that are not closed on both sides.
     """
 
     def __init__(
@@ -298,6 +300,7 @@ class LinuxPeer:
         self.tested, self.replaced = wires if linux_serves else reversed(wires)
         self.selector = selectors.EpollSelector()
         self.counters: dict[str, int] = {}
+        self.open_sockets: list[str] = []
         self._ready, self._over = threading.Event(), threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="linux")
 
@@ -318,7 +321,7 @@ class LinuxPeer:
             self._ready.set()
             while self._turn() or not self._over.is_set():
                 pass
-            self.counters = _counters()
+            self.counters, self.open_sockets = _counters(), _open_sockets()
 
     def _set_up(self, stack: ExitStack) -> None:
         enter(self.space.path)
@@ -397,6 +400,12 @@ def _counters() -> dict[str, int]:
             group, *keys = names.split()
             found |= {f"{group[:-1]}.{key}": int(value) for key, value in zip(keys, values.split()[1:], strict=True)}
     return found
+
+
+def _open_sockets() -> list[str]:
+    """Lines of /proc/net/tcp and tcp6 that are neither listening nor in TIME_WAIT."""
+    lines = [line for name in ("tcp", "tcp6") for line in (PROC_NET / name).read_text().splitlines()[1:]]
+    return [line for line in lines if line.split()[3] not in {_LISTEN, _TIME_WAIT}]
 
 
 @contextmanager

@@ -96,6 +96,7 @@ def test_linux_accepts_every_connection(
     assert (count.lost, count.corrupted, count.duplicated, count.misdirected) == (0, 0, 0, 0), said
     assert {(step.due, step.sent, step.received) for step in count.steps} == {(count.sent,) * 3}, said
     assert sockets.finished == count.sent
+    assert peer.open_sockets == []
     opened = peer.counters["Tcp.PassiveOpens" if linux_serves else "Tcp.ActiveOpens"]
     assert opened == count.sent
     assert {name: peer.counters[name] for name in OF_NOTHING if peer.counters[name]} == {}
