@@ -88,10 +88,10 @@ void answers_note(struct stream *stream, const uint8_t *bytes, size_t place)
 
 /* ---- frames that are due by themselves, after others */
 
-static void follow(struct stream *stream, uint64_t number, uint64_t now)
+static void follow(struct stream *stream, uint64_t number, uint64_t due, uint64_t now)
 {
-	uint64_t due = pacer_scheduled(&stream->pacer, number), late = (int64_t)(now - due) > 0 ? now - due : 0;
 	unsigned int shift = stream->timebase.shift;
+	uint64_t late = now - due;
 	struct answer *answer;
 
 	if (!(stream->after->came[number / 64] >> number % 64 & 1)) {
@@ -108,12 +108,31 @@ static void follow(struct stream *stream, uint64_t number, uint64_t now)
 	answer->lateness = answer->sampled ? lateness_encode(late >> shift) : 0;
 }
 
+/* When the number was sent, or one a little later; 0: it was not, or not all of those yet. */
+static uint64_t opened_at(const struct stream *opener, uint64_t number)
+{
+	uint64_t next = number / OPENED_EVERY + 1;
+
+	if (next * OPENED_EVERY < opener->sent)
+		return opener->opened[next];
+	return stream_done(opener) && number < opener->sent ? opener->last_sent : 0;
+}
+
 void answers_follow(struct stream *stream, struct poll_clock *clock)
 {
 	uint64_t now = clock_look(clock);
+	struct pacer *pacer = &stream->pacer;
 
-	for (uint64_t due = stream_due(stream, clock, now); due > 0; due--)
-		follow(stream, stream->pacer.next++, now);
+	while (pacer->next < pacer->frames && stream->queue->count < MOST_WAITING) {
+		uint64_t opened = opened_at(stream->opener, pacer->next);
+
+		if (opened == 0 || (int64_t)(now - opened - stream->delay) < 0)
+			break;
+		follow(stream, pacer->next++, opened + stream->delay, now);
+	}
+	/* What was not opened is not due. */
+	if (stream_done(stream->opener))
+		pacer->frames = RTE_MIN(pacer->frames, stream->opener->sent);
 }
 
 /* ---- answers that go */

@@ -4,8 +4,8 @@
  * a chain of streams between two ports, and nothing is kept of one between its frames: each carries the number, and the
  * time at which the conversation was due. Who receives the frames of a port also sends its answers: one thread.
  *
- * A stream may also have times of its own, and send frame n then if that of another one has come: so conversations are
- * held, and one bit is kept of each.
+ * A stream may also send frame n some time after the conversation was opened, if that of another one has come: so
+ * conversations are held, and one bit is kept of each.
  */
 #ifndef NFVPERF_ANSWER_H
 #define NFVPERF_ANSWER_H
@@ -45,7 +45,7 @@ uint32_t answers_send(struct answer_queue *queue, struct poll_clock *clock);
 /* Nobody will send what waits. */
 void answers_refuse(struct answer_queue *queue);
 
-/* Of a stream that is sent after another: what is due is sent with the answers if that came. */
+/* Of a stream that is sent after another: what was opened long enough ago is sent with the answers if that came. */
 void answers_follow(struct stream *stream, struct poll_clock *clock);
 
 /* What was due by now of a stream whose frames wait in such a queue does not wait any more. */

@@ -102,6 +102,14 @@ static bool keep_numbers(struct stream *stream, uint64_t numbers)
 	return true;
 }
 
+/* When the numbers of the stream that opens were sent. */
+static bool keep_times(struct stream *opener)
+{
+	if (opener->opened == NULL)
+		opener->opened = calloc(opener->pacer.frames / OPENED_EVERY + 1, sizeof(*opener->opened));
+	return opener->opened != NULL;
+}
+
 /* Members of a bond share its tracks. */
 static void mark_answered(struct ports *ports, const struct stream *stream)
 {
@@ -136,7 +144,8 @@ bool plan_conversations(struct engine *engine, json_t *answer)
 		if (stream->after == NULL)
 			continue;
 		plan_arrivals(engine, stream->after);
-		if (!keep_numbers(stream->after, stream->pacer.frames))
+		stream->opener = &run->streams[stream->opening];
+		if (!keep_numbers(stream->after, stream->pacer.frames) || !keep_times(&run->streams[stream->opening]))
 			return answer_error(answer, "no_memory", "no memory for the numbers of conversations");
 	}
 	return true;
@@ -144,8 +153,10 @@ bool plan_conversations(struct engine *engine, json_t *answer)
 
 void conversations_free(struct run *run)
 {
-	for (unsigned int at = 0; at < run->stream_count; at++)
+	for (unsigned int at = 0; at < run->stream_count; at++) {
 		free(run->streams[at].came);
+		free(run->streams[at].opened);
+	}
 	for (unsigned int at = 0; at < run->queue_count; at++)
 		free(run->queues[at]);
 	run->queue_count = 0;

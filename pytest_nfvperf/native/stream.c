@@ -125,6 +125,15 @@ static struct handed send_spread(struct stream *stream, uint16_t wanted, uint64_
 	return handed;
 }
 
+/* When numbers were sent, for those that are sent after them: what was opened late is closed late. */
+static void note_opened(struct stream *stream, uint64_t first)
+{
+	uint64_t at = (first + OPENED_EVERY - 1) / OPENED_EVERY;
+
+	for (; at * OPENED_EVERY < stream->sent; at++)
+		stream->opened[at] = stream->last_sent;
+}
+
 static void account(struct stream *stream, const struct handed *handed, uint64_t now)
 {
 	uint64_t late = now - pacer_scheduled(&stream->pacer, stream->pacer.next);
@@ -136,6 +145,8 @@ static void account(struct stream *stream, const struct handed *handed, uint64_t
 	stream->last_sent = now;
 	stream->sent += handed->sent;
 	stream->sent_bytes += handed->bytes;
+	if (unlikely(stream->opened != NULL))
+		note_opened(stream, stream->sent - handed->sent);
 	if (stream->sample_every) {
 		uint32_t past = stream->until_sample;
 
@@ -222,8 +233,9 @@ static void refuse_due(struct stream *stream, uint64_t backlog, bool away)
 	stream->waiting = false;
 }
 
-uint64_t stream_due(struct stream *stream, const struct poll_clock *clock, uint64_t now)
+uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 {
+	uint64_t now = clock_look(clock);
 	uint64_t backlog = pacer_backlog(&stream->pacer, now);
 	bool away = clock->absences != stream->absences_seen;
 
@@ -234,14 +246,8 @@ uint64_t stream_due(struct stream *stream, const struct poll_clock *clock, uint6
 		refuse_due(stream, backlog, away);
 		return 0;
 	}
-	return backlog > 0 ? to_send(stream, backlog, away, now) : 0;
-}
-
-uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
-{
-	uint64_t now = clock_look(clock);
-	uint64_t backlog = stream_due(stream, clock, now);
-
+	if (backlog > 0)
+		backlog = to_send(stream, backlog, away, now);
 	if (unlikely(lead_stands_alone(stream, now)))
 		return 0;
 	return backlog > 0 ? send_due(stream, backlog, now) : 0;

@@ -13,6 +13,8 @@
 #include "seq.h"
 #include "signature.h"
 
+enum { OPENED_EVERY = 64 }; /* numbers: a cache line of openings */
+
 struct departures {
 	uint64_t sent;
 	uint64_t refused;
@@ -72,7 +74,9 @@ struct stream {
 	/* bits: earlier streams, whose frames this one answers; 0: its own are due as the pacer says. The pacer of one that
 	 * answers only counts `frames` that were due. */
 	uint64_t answers;
-	struct stream *after; /* it sends only numbers that came of that one; NULL: all */
+	struct stream *after; /* it sends only numbers that came of that one, `delay` after the opener sent them; NULL: all */
+	const struct stream *opener;
+	uint64_t *opened; /* owned, of an opener that others are sent after: TSC of its numbers 0, OPENED_EVERY, ... */
 	struct answer_queue *queue; /* of either: in which its frames wait; NULL: it is neither */
 	/* Where others answer it, or are sent after it. */
 	const struct seq_window *arrived; /* its track's; NULL: there are none */
@@ -89,9 +93,6 @@ struct stream {
 
 /* `patience`: cycles after the last frame is due until frames no longer wait. */
 void stream_begin(struct stream *stream, uint64_t start, uint64_t patience);
-
-/* How many of its frames are due by now and to be sent. Those are taken out that nobody will send. */
-uint64_t stream_due(struct stream *stream, const struct poll_clock *clock, uint64_t now);
 
 /* Sends at most a burst of what is due. Returns frames sent. */
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock);

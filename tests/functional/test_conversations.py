@@ -70,13 +70,13 @@ def test_each_frame_that_comes_is_answered_once(joined: Talk, drop_every: int) -
 
 def test_conversations_that_came_so_far_are_closed_later(joined: Talk, drop_every: int) -> None:
     held = streams("client", "server", HELD, fps=50_000, frames=10_000, held_ns=300_000_000)
-    answer = joined.ask(cmd="trial", residual_ns=200_000_000, streams=held, window_ns=10_000_000)
+    answer = joined.ask(cmd="trial", residual_ns=1_000_000_000, streams=held, window_ns=10_000_000)
     rows = answer["streams"]
     close = rows[CLOSE]
-    # Of numbers that were due while the thread was away nobody has looked whether they came so far.
-    assert close["intended"] + close["failed_before"] == 10_000
-    assert close["intended"] == close["sent"] + close["skipped"]
-    assert close["sent"] == pytest.approx(rows[CLOSE - 1]["received"], abs=close["skipped"])
+    # What the thread opened late, or not at all, while it was away, is closed late, or not due.
+    assert close["intended"] + close["failed_before"] == rows[0]["sent"]
+    assert close["intended"] == close["sent"] == rows[CLOSE - 1]["received"]
+    assert close["skipped"] == 0
     for row in rows:
         assert [row[key] for key in ("duplicated", "out_of_order", "corrupted", "refused")] == [0, 0, 0, 0]
     for before, row in itertools.pairwise(rows[CLOSE:]):

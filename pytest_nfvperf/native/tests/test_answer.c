@@ -362,25 +362,44 @@ static void test_what_is_learned_is_gone(void)
 	rig_free();
 }
 
-/* Those that came so far are sent at their own times; the others have failed before. */
+/*
+ * Those that came so far are sent a time after they were opened, however late that was; the others have failed before,
+ * and those that were never opened are not due.
+ */
 static void test_sent_after_others(void)
 {
-	struct stream *stream = &rig.streams[1];
-	uint64_t came = 0, start;
+	struct stream *opener = &rig.streams[0], *stream = &rig.streams[1];
+	uint64_t came = 0, start, opened[4];
 
 	rig_make(false);
-	rig.streams[0].answered_by = 0;
-	rig.streams[0].came = calloc(4, sizeof(uint64_t));
-	rig.streams[0].came_room = 200;
+	start = rte_rdtsc() - 2000000;
+	for (unsigned int at = 0; at < 4; at++)
+		opened[at] = start + at * 1000;
+	opener->answered_by = 0;
+	opener->came = calloc(4, sizeof(uint64_t));
+	opener->came_room = 200;
+	opener->opened = opened;
+	opener->sent = 200;
+	opener->pacer.frames = 300;
 	stream->answers = 0;
-	stream->after = &rig.streams[0];
+	stream->after = opener;
+	stream->opener = opener;
+	stream->delay = 500000;
 	stream->sample_every = 3;
 	stream->timebase.hz = 1000000000;
-	pacer_init(&stream->pacer, 1000000000, 1000000, 200, 1000000, 1000);
-	start = stream->pacer.start = rte_rdtsc() - 1000000;
+	pacer_init(&stream->pacer, 1000000000, 1000000, 300, 1000000, 1000);
 	for (uint64_t number = 0; number < 250; number += 1 + number % 4 / 3)
 		comes(0, number, NULL, 0);
+	opened[3] += UINT64_C(1000000000000);
 	answers_follow(stream, &rig.clock);
+	CHECK_EQUAL(stream->pacer.next, 128); /* the later ones were opened just now, or are being opened */
+	opened[3] -= UINT64_C(1000000000000);
+	answers_follow(stream, &rig.clock);
+	CHECK_EQUAL(stream->pacer.next, 192);
+	opener->pacer.next = opener->pacer.frames;
+	opener->last_sent = start + 4000;
+	answers_follow(stream, &rig.clock);
+	CHECK_EQUAL(stream->pacer.frames, 200);
 	CHECK(stream->longest_lateness >= 1000000);
 	CHECK(!answers_done(stream));
 	CHECK_EQUAL(answers_send(&rig.queue, &rig.clock), 200 - stream->failed_before);
@@ -390,7 +409,7 @@ static void test_sent_after_others(void)
 		struct signature signature = signature_of((uint32_t)came);
 
 		CHECK_EQUAL(signature.seq, number);
-		CHECK_EQUAL(signature.scheduled, (uint32_t)(start + number * 1000));
+		CHECK_EQUAL(signature.scheduled, (uint32_t)(start + 1000 * (number / OPENED_EVERY + 1) + 500000));
 		CHECK_EQUAL(signature.stream, 1 | (number % 3 == 0 ? SIGNATURE_SAMPLED : 0));
 		CHECK(number % 3 == 0 ? lateness_decode(signature.lateness) > 790000 : signature.lateness == 0);
 		CHECK_EQUAL(tcp_sum(wire.frame[came], wire.length[came]), UINT16_MAX);
