@@ -38,7 +38,6 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import PROC_NET, enter, inside_netns
 from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames, number_bits
-from tests.functional.generator_support import LOOP_CPU
 
 _ETHERNET, _TCP, _OPTION = 14, 20, 16
 _SYN, _PSH, _ACK = 2, 8, 16
@@ -325,7 +324,6 @@ class LinuxPeer:
 
     def _set_up(self, stack: ExitStack) -> None:
         enter(self.space.path)
-        os.sched_setaffinity(0, {LOOP_CPU} & os.sched_getaffinity(0) or os.sched_getaffinity(0))
         stack.callback(self.selector.close)
         self.tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         stack.callback(os.close, self.tun)
