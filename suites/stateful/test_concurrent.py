@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf import Conversation, Deployer, Search, SlaCheck, UnavailableError, compose, sweep
+from pytest_nfvperf import (
+    Conversation,
+    Deployer,
+    DutFailure,
+    Search,
+    SlaCheck,
+    Topology,
+    UnavailableError,
+    compose,
+    sweep,
+)
 from pytest_nfvperf.parts import connections, endpoint, path
 
 BETWEEN: Any = {"client": "p0", "server": "p1"}
@@ -26,6 +36,25 @@ def _check_memory(number: int) -> None:
         )
 
 
+def tracked(**settings: Any) -> Topology:
+    part = connections("br0", **BETWEEN, **settings)
+    return compose("tracked", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), part)
+
+
+@pytest.mark.nfv_not_quick
+@sweep("limit", (1000,))
+def test_limit(limit: int, deploy: Deployer, search: Search) -> None:
+    """Of a zone with a limit as many are found to be open at once as it takes.
+
+    Steps: build port - bridge - port, with a zone and its limit; search among twice as many.
+    Verify: the figure is the limit, to 2 %.
+    """
+    outcome = search.concurrent(deploy(tracked(limit=limit)), Conversation.tcp(), most=2 * limit, rate=limit)
+    figure = outcome.figure("concurrent_connections")
+    if figure is None or not 0.98 * limit <= figure.value <= limit:
+        raise DutFailure(f"a zone takes {limit:,} connections, and {figure} were found to be open at once")
+
+
 @sweep("most", (100_000, 1_000_000, 4_000_000), quick={100_000})
 @pytest.mark.nfv(topology="tracked")
 def test_concurrent(most: int, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
@@ -36,7 +65,6 @@ def test_concurrent(most: int, deploy: Deployer, search: Search, sla: SlaCheck) 
     Verify: the SLA on connections open at once and on memory; the DUT counted all. Skipped without enough memory.
     """
     _check_memory(most)
-    part = connections("br0", **BETWEEN, most_connections=2 * most)
-    live = deploy(compose("tracked", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), part))
+    live = deploy(tracked(most_connections=2 * most))
     conversation = Conversation.tcp(clients=2 * -(-most // PORTS))
     sla.check(search.concurrent(live, conversation, most=most + most // 50))
