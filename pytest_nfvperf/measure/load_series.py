@@ -150,7 +150,7 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
 
 def _with_failures(figure: Figure, trials: Mapping[str, Trial]) -> Figure:
     """The figure of a load or a loss with the steps at which connections of its trials failed."""
-    if figure.metric not in {"connection_rate", "loss_ratio", "lost_frames"}:
+    if figure.metric not in {"connection_rate", "concurrent_connections", "loss_ratio", "lost_frames"}:
         return figure
     rest_on = [trials[each].result for each in figure.evidence if each in trials]
     counts = [count for each in rest_on if not each.spec.saturating for count in each.counts]
@@ -229,6 +229,7 @@ def _by_class(
             tuple(loss for loss, _ in own),
             latency,
             samples,
+            stream.traffic.is_conversation,
         )
         figures = [figure for _, of_loss in own for figure in of_loss]
         figures += [figure for point in latency for figure in latency_figures(point, name)]

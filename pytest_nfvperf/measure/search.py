@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pytest_nfvperf.measure.call_arguments import DurationS, Live, LoadFps, OneTraffic, Sent, check_live, check_load
+from pytest_nfvperf.measure.concurrent import ConcurrentSearch, check_concurrent
 from pytest_nfvperf.measure.confirmation import (
     ConfirmationSearch,
     at_ceiling,
@@ -87,8 +88,13 @@ _BURST_RATES = 4
 
 _LOWER_BURST = 0.7
 
-_OF_CONNECTIONS = {"search.connection_rate", "search.loss_at", "search.loss_of", "search.loss_curve"}
+_OF_CONNECTIONS = {
+    *("search.connection_rate", "search.concurrent", "search.loss_at", "search.loss_of", "search.loss_curve")
+}
 """Calls that measure a conversation, too."""
+
+CONNECTIONS_A_SECOND = 20_000
+"""OVS 3.1 tracks three times as many new ones on one core."""
 
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[SearchedGoal, ...]]
@@ -361,6 +367,37 @@ class Search:
             return mlr_search(measurer, goals_worth_searching([wanted], measurer.trials), limits)
 
         return self._search("search.connection_rate", live, conversation, MLRSEARCH, find, latency=latency)
+
+    @checked("search.concurrent")
+    def concurrent(
+        self,
+        live: Live,
+        conversation: OneTraffic,
+        *,
+        most: Annotated[int, whole(1, unit="connections")],
+        rate: Annotated[int, whole(1, unit="connections a second")] = CONNECTIONS_A_SECOND,
+        goal: Annotated[float, number(0, 1, "failed connections over all")] = 0.0,
+    ) -> Outcome:
+        """The most connections that are open at once, of which no more fail: each is answered, held and closed.
+
+        A trial opens all, lets the DUT count them, and closes all: it takes twice ``most / rate`` and a little more.
+
+        Args:
+            live: the topology to measure on.
+            conversation: what ``Conversation.tcp()`` returned, with as many addresses and ports.
+            most: tried first; fewer only where these fail.
+            rate: at which they are opened and closed: one that the DUT takes.
+            goal: the ratio of connections that may fail.
+
+        DutFailure if the DUT itself counts others than those that are open.
+        """
+        check_concurrent("search.concurrent", conversation, most, rate)
+        loads = self._start("search.concurrent", live, conversation, Limits(None, None))
+        loads.measurer.attempt(self.profile.warmup_s, rate, WARM_UP)
+        found = ConcurrentSearch(live, conversation, rate, most, goal, self.profile.search_residual_s)
+        found.run()
+        loads.measurer.trials += [each.trial for each in found.trials]
+        return self._done(loads, "concurrent", figures=tuple(found.figures()), missing=found.missing())
 
     @checked("search.ceiling_fps")
     def ceiling_fps(self, live: Live, traffic: Sent, *, remeasured: bool = False) -> float | None:

@@ -135,7 +135,7 @@ class EndTimes(Measurement, Generic[Spec, Result]):
         """ConfigError for unknown ends; TestbedError if the tool gave no figures."""
         between, context = stream_ends(live, self.ends), self.context
         context.time_limit.check(self.spec.duration_s)
-        context.progress.trial_started(self.name, 0, self.spec.duration_s, remaining_s)
+        context.progress.trial_started(self.name, "", self.spec.duration_s, remaining_s)
         started = context.clock.monotonic()
         if self.accounting is not None:
             self.accounting.begin(live.deployment.processes())
@@ -297,7 +297,7 @@ class StreamRunner:
     ) -> StreamRun:
         self.context.time_limit.check(spec.run_s)
         purpose = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
-        self.context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
+        self.context.progress.trial_started(purpose, "", spec.duration_s, remaining_s)
         started, before, asleep_ns = self.context.clock.monotonic(), live.counters(), suspended_ns()
         if self.accounting is not None:
             self.accounting.begin(live.deployment.processes())
@@ -407,7 +407,7 @@ class ReconnectTime(Measurement):
         """UnavailableError if the DUT cannot be restarted; DutFailure if no datagram arrives again."""
         between = stream_ends(live, self.ends)
         self.context.time_limit.check(self.reading_s)
-        self.context.progress.trial_started("a restart", 0, self.reading_s, remaining_s)
+        self.context.progress.trial_started("a restart", "", self.reading_s, remaining_s)
         found = self._restart_and_watch(live, between)
         live.deployment.check_alive()
         run_id = self.context.finish_run(found, (live.topology, live.dut))

@@ -130,6 +130,16 @@ _OF_SEARCHES = {
         at="optional",
         slowed=True,
     ),
+    "concurrent_connections": Metric(
+        *("open at once", "connections open at once of which no more fail than the goal allows", "connections", HIGHER),
+        "100000 connections",
+        compared=True,
+        slowed=True,
+    ),
+    "memory_per_connection": Metric(
+        *("memory a connection", "by which ovs-vswitchd grew, over connections held", "bytes", LOWER, "600 bytes"),
+        compared=True,
+    ),
     "loss_ratio": _ratio("loss", "lost / offered", "0", at="optional", slowed=True),
     "duplicated_ratio": _ratio("duplicated", "further copies of frames received / frames sent", "0", default_limit=0.0),
     "misdirected_ratio": _ratio(

@@ -142,8 +142,8 @@ class Progress:
     def clear(self) -> None:
         """The test ended: remove what is shown."""
 
-    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
-        """A trial begins. ``remaining_s`` is an estimate for the whole search, None if unknown."""
+    def trial_started(self, purpose: str, load: str, duration_s: float, remaining_s: float | None) -> None:
+        """A trial begins. ``load``: as text. ``remaining_s``: an estimate for the whole search, None if unknown."""
 
     def soaking(self, line: str) -> None:
         """A soak runs: its progress, rate, loss and sessions in one line."""

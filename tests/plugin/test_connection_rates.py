@@ -27,6 +27,13 @@ def test_chains(bridges, study, sla):
 def test_soak(phy2phy, soak, sla):
     sla.check(soak.run(phy2phy, WEB, load_fps=50_000, duration_s=10))
 
+@nfv.sweep("most", (20_000, 60_000))
+def test_held(most, phy2phy, search, sla):
+    sla.check(search.concurrent(phy2phy, WEB, most=most, rate=10_000))
+
+def test_few_ports(phy2phy, search, sla):
+    sla.check(search.concurrent(phy2phy, WEB, most=100_000))
+
 def test_frames(phy2phy, search, sla):
     sla.check(search.ndr_pdr(phy2phy, WEB))
 """
@@ -36,7 +43,7 @@ from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 
 def pytest_nfvperf_make_backend(config, testbed):
-    return SimulatedBackend(testbed, lambda: FakeGenerator(86_300, refuse=False, ceiling_fps=200_000))
+    return SimulatedBackend(testbed, lambda: FakeGenerator(86_300, refuse=False, ceiling_fps=200_000, table=50_000))
 """
 
 SLA = """
@@ -45,6 +52,7 @@ rules:
 - where: {test: test_rate}
   require: {connection_rate: '>= 90 kconn/s', latency_p99: {at: 50 % of connection_rate, limit: <= 1 ms}}
 - {where: {test: test_loss}, require: {failed_connections: {at: 100 kconn/s, limit: '<= 0 connections'}}}
+- {where: {test: test_held}, require: {concurrent_connections: '>= 55000 connections'}}
 - {where: {test: test_chains, bridges: 3}, require: {connection_rate: '>= 95 % of {bridges: 1}'}}
 """
 
@@ -65,10 +73,15 @@ def test_lines_and_failures_are_about_connections(ran, pytester):
             "    failed_connections <= 0 connections at 100 kconn/s: 13,700 connections",
             "mine/test_chains* bridges 1: 86.? kconn/s*PASS*",
             "mine/test_soak *10.0 s at 50.0 kconn/s: 0 lost of 500,000*",
+            "mine/test_held* most=20000 * open at once ≥ 20,000 connections *INCONCLUSIVE*",
+            "mine/test_held* most=60000 * open at once 50,000 connections *FAIL*",
+            "mine/test_few_ports*USAGE*",
+            "    search.concurrent(): most=100,000 connections need as many * write clients=2",
             "mine/test_frames*USAGE*",
             "    search.ndr_pdr() counts frames: of a conversation measure search.connection_rate()",
             "*rests on: 13,700 lost of 100,000; 13,700 of 100,000 connections failed at",
             "*syn-ack*",
+            "*of 50,000 open at once, all were answered and closed; of 50,500",
         ]
     )
     ran.stdout.no_fnmatch_line("*86.? kpps*")

@@ -83,31 +83,31 @@ def test_shows_the_running_trial_and_leaves_the_cursor_where_it_was(
     progress: TerminalProgress, stream: io.StringIO
 ) -> None:
     progress.begin("phy2phy 64 B")
-    progress.trial_started("search", 4_020_000, 1.0, 22.6)
+    progress.trial_started("search", "4.02 Mpps", 1.0, 22.6)
     screen = shown(stream)
     assert screen.rows == [BEFORE, "phy2phy 64 B · about 23 s left of 23 s · trial 1 · search · 4.02 Mpps for 1.00 s"]
     assert (screen.row, screen.column) == (0, len(BEFORE))
 
 
 def test_the_next_trial_tells_how_the_last_one_ended(progress: TerminalProgress, stream: io.StringIO) -> None:
-    progress.trial_started("search", 4_020_000, 1.0, None)
+    progress.trial_started("search", "4.02 Mpps", 1.0, None)
     progress.trial_finished(0.015, True)
-    progress.trial_started("search", 2_000_000, 1.0, None)
+    progress.trial_started("search", "2.00 Mpps", 1.0, None)
     assert shown(stream).rows[1] == "trial 2 · search · 2.00 Mpps for 1.00 s · last: loss 1.5 %"
     progress.trial_finished(0.5, False)
-    progress.trial_started("search", 2_000_000, 1.0, None)
+    progress.trial_started("search", "2.00 Mpps", 1.0, None)
     assert shown(stream).rows[1].endswith("last: invalid, repeated")
 
 
 def test_nothing_is_written_while_a_trial_runs_or_when_it_ends(progress: TerminalProgress, stream: io.StringIO) -> None:
-    progress.trial_started("search", 4_020_000, 1.0, None)
+    progress.trial_started("search", "4.02 Mpps", 1.0, None)
     written = stream.getvalue()
     progress.trial_finished(0.0, True)
     assert stream.getvalue() == written
 
 
 def test_clear_takes_the_line_away(progress: TerminalProgress, stream: io.StringIO) -> None:
-    progress.trial_started("search", 4_020_000, 1.0, 10.0)
+    progress.trial_started("search", "4.02 Mpps", 1.0, 10.0)
     progress.clear()
     progress.clear()
     screen = shown(stream)
@@ -118,7 +118,7 @@ def test_clear_takes_the_line_away(progress: TerminalProgress, stream: io.String
 def test_a_long_line_is_cut_so_that_it_does_not_wrap(stream: io.StringIO) -> None:
     progress = TerminalProgress(stream, width=lambda: 40)
     progress.begin("a topology with a long name " * 3)
-    progress.trial_started("search", 4_020_000, 1.0, 10.0)
+    progress.trial_started("search", "4.02 Mpps", 1.0, 10.0)
     screen = Screen("")
     screen.write(stream.getvalue())
     assert screen.rows[1] == "a topology with a long name a…"
@@ -137,8 +137,8 @@ def test_a_narrow_line_keeps_how_long_it_takes_and_no_half_words(width: int, lin
     stream = io.StringIO()
     progress = TerminalProgress(stream, width=lambda: width, run=lambda: "3/7, 2.5 min left of 4 min")
     progress.begin("phy2phy 64 B")
-    progress.trial_started("search", 4_020_000, 1.0, 20.0)
-    progress.trial_started("search", 4_020_000, 1.0, 8.2)
+    progress.trial_started("search", "4.02 Mpps", 1.0, 20.0)
+    progress.trial_started("search", "4.02 Mpps", 1.0, 8.2)
     screen = Screen("")
     screen.write(stream.getvalue())
     assert screen.rows[1] == line
@@ -153,7 +153,7 @@ def test_writes_outside_of_captured_output(stream: io.StringIO) -> None:
         yield
         inside.append(stream.getvalue())
 
-    TerminalProgress(stream, uncaptured=uncaptured).trial_started("search", 1, 1.0, None)
+    TerminalProgress(stream, uncaptured=uncaptured).trial_started("search", "1.00 pps", 1.0, None)
     assert len(inside) == 1
     assert "search" in inside[0]
 
@@ -162,7 +162,7 @@ def test_silent_unless_on_a_terminal(stream: io.StringIO) -> None:
     silent = progress_for(stream)
     assert type(silent) is Progress
     silent.begin("x")
-    silent.trial_started("search", 1, 1.0, None)
+    silent.trial_started("search", "1.00 pps", 1.0, None)
     silent.trial_finished(None, False)
     silent.clear()
     assert stream.getvalue() == ""
@@ -187,7 +187,7 @@ def progress(request):
 def test_it(progress, number, capfd):
     print("captured")
     progress.begin(f"subject {number}")
-    for load in (1_000_000, 2_000_000):
+    for load in ("1.00 Mpps", "2.00 Mpps"):
         progress.trial_started("search", load, 1.0, 3.0)
         progress.trial_finished(0.0, True)
     assert capfd.readouterr().out == "captured\\n"

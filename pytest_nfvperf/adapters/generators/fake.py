@@ -64,14 +64,14 @@ class FakeTrial(RunningTrial):
         if self._stopped and 0 < self._at_s < self._spec.duration_s:
             self._spec = replace(self._spec, duration_s=self._at_s)
             self._whole = self._rig.simulated(self._spec)
-        left_s = self._spec.duration_s - self._at_s
+        left_s = self._spec.duration_s + self._spec.traffic.hold_s - self._at_s
         if left_s <= 1e-9:
             self._ended = True
             return None
         step_s = min(self._interval_s, left_s)
         self._rig.wait(step_s)
         self._at_s += step_s
-        so_far = partial(_progress, share=self._at_s / self._spec.duration_s)
+        so_far = partial(_progress, share=min(1.0, self._at_s / self._spec.duration_s))
         classes = {each.name: TrialProgress.summed([*map(so_far, each.counts)]) for each in self._whole.classes}
         return IntervalCounts(round(self._at_s * 1e9), tuple(map(so_far, self._whole.counts)), 0, 1_000, classes)
 
@@ -125,6 +125,7 @@ class FakeGenerator(AttachingGenerator):
         invalid_every: every n-th trial is invalid (skipped_frames), counted from 1. None: none is.
         fail_at: the trial of this number, from 1, and all later ones raise GeneratorError.
         latency_ns: latency without a queue.
+        table: connections that the simulated DUT keeps at once; further ones of a trial fail. None: no bound.
         buffer_frames: frames per direction that the simulated DUT holds beyond what it forwards, once a trial.
         clock: ``sleep`` is called with each trial's duration; None: nothing waits.
         seed: of the noise.
@@ -141,6 +142,7 @@ class FakeGenerator(AttachingGenerator):
     invalid_every: int | None = None
     fail_at: int | None = None
     latency_ns: int = 10_000
+    table: int | None = None
     buffer_frames: int = 0
     clock: Clock | None = None
     seed: int = 0
@@ -167,7 +169,7 @@ class FakeGenerator(AttachingGenerator):
         self._accept(spec)
         if self.fail_at is not None and len(self.specs) >= self.fail_at:
             raise GeneratorError("the simulated generator died", evidence={"generator log": "killed by fail_at"})
-        self.wait(spec.duration_s + spec.residual_s)
+        self.wait(spec.duration_s + spec.traffic.hold_s + spec.residual_s)
         return self.simulated(spec)
 
     def simulated(self, spec: TrialSpec) -> TrialResult:
@@ -257,6 +259,8 @@ class FakeGenerator(AttachingGenerator):
         refused = offered - forwarded if self.refuse else 0
         lost_share = self.loss_ratio + self.class_loss.get(stream.sent.name, 0.0)
         received = forwarded - round(forwarded * lost_share)
+        if stream.steps and self.table is not None and stream.sent.traffic.hold_s:
+            received = min(received, self.table)
         latency = self._latency(spec, received, overloaded=overloaded)
         size = stream.sent.traffic.mean_frame_size
         return DirectionCounts(

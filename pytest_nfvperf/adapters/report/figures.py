@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.report.subjects import cores_text, interval_text, m
 from pytest_nfvperf.model.display import (
     MISSING,
     TableColumn,
+    format_connections,
     format_count,
     format_fps,
     format_load,
@@ -188,7 +189,8 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
     """A row for each class and load, in the order of the loads; empty if no mix was sent."""
     rows: list[ClassFigures] = []
     for of_class in outcome.classes:
-        of_load = format_ratio(of_class.share) if of_class.fixed_fps is None else format_fps(of_class.fixed_fps)
+        format_rate = format_connections if of_class.is_conversation else format_fps
+        of_load = format_ratio(of_class.share) if of_class.fixed_fps is None else format_rate(of_class.fixed_fps)
         about = {"name": of_class.name, "frames": of_class.traffic, "of_load": of_load}
         latency = {normal_load_name(point.at, point.load_fps): point for point in of_class.latency}
         losses = {loss.at: loss for loss in of_class.losses}
@@ -207,7 +209,7 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
                 ClassFigures(
                     **about,
                     at=show_load(load_name),
-                    rate=format_fps(load),
+                    rate=format_rate(load),
                     lost=lost,
                     p50=format_ns(None if point is None else point.p50_ns),
                     p99=format_ns(None if point is None else point.p99_ns),
@@ -221,7 +223,7 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
                 ClassFigures(
                     **about,
                     at="median",
-                    rate=format_fps(medians["forwarding_rate"]) if "forwarding_rate" in medians else MISSING,
+                    rate=format_rate(medians["forwarding_rate"]) if "forwarding_rate" in medians else MISSING,
                     lost=MISSING,
                     p50=format_ns(medians.get("load_latency_p50")),
                     p99=format_ns(medians.get("load_latency_p99")),
@@ -265,7 +267,9 @@ def other_result(outcome: Outcome) -> str:
 def loads_text(outcome: Outcome, text: str) -> str:
     """A text with loads and counts of this outcome, which of a conversation are those of connections."""
     metrics = {*outcome.missing, *(figure.metric for figure in outcome.figures)}
-    return in_connections(text) if metrics & {"connection_rate", "failed_connections"} else text
+    return (
+        in_connections(text) if metrics & {"connection_rate", "failed_connections", "concurrent_connections"} else text
+    )
 
 
 def is_of_times(outcome: Outcome) -> bool:

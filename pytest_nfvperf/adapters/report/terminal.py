@@ -21,7 +21,6 @@ from pytest_nfvperf.model.display import (
     cut,
     fold_table,
     format_elapsed,
-    format_fps,
     format_ratio,
     format_seconds,
 )
@@ -85,11 +84,11 @@ class TerminalProgress(Progress):
         self._last = ""
         self._shown = False
 
-    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
+    def trial_started(self, purpose: str, load: str, duration_s: float, remaining_s: float | None) -> None:
         self._trial += 1
-        load = f"{format_fps(load_fps)} for {format_seconds(duration_s)}"
+        sent = " for ".join(filter(None, (load, format_seconds(duration_s))))
         self._show(
-            self._run(), self._subject, self._left(remaining_s), f"trial {self._trial}", purpose, load, self._last
+            self._run(), self._subject, self._left(remaining_s), f"trial {self._trial}", purpose, sent, self._last
         )
 
     def _left(self, remaining_s: float | None) -> str:

@@ -23,7 +23,6 @@ from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph
 from pytest_nfvperf.measure.limits import OVERLOAD
 from pytest_nfvperf.measure.rig import LiveTopology, RigParts
 from pytest_nfvperf.measure.trials import Context
-from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.disturbance.cpu_distance import Poller
 from pytest_nfvperf.model.disturbance.trial import COUNTED
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
@@ -241,7 +240,7 @@ class Profiles:
             window_s=None,
             give_up_loss=None,
         )
-        what = (name, f"{live.name} on {live.datapath_kind}", subject, f"at {format_fps(spec.load_fps)}")
+        what = (name, f"{live.name} on {live.datapath_kind}", subject, f"at {spec.load_text}")
         try:
             profile = self._of_pollers(live, spec)
         except UnavailableError as error:
@@ -274,7 +273,7 @@ class Profiles:
             changed.update({change.name: change.delta for change in counter_deltas(before, live.counters())})
 
         live.learn(spec.traffic)
-        self._context.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, None)
+        self._context.progress.trial_started(spec.purpose, spec.load_text, spec.duration_s, None)
         profile = self._parts().make_profiler(pollers)(work)
         self._context.progress.trial_finished(None, True)
         live.deployment.check_alive()

@@ -261,6 +261,7 @@ class ClassOutcome:
         mean_frame_size: bytes with FCS.
         latency: at the loads of the outcome's own points.
         samples: of a study: its part of each reading.
+        is_conversation: its loads and counts are those of connections.
     """
 
     name: str
@@ -272,6 +273,7 @@ class ClassOutcome:
     losses: tuple[ClassLoss, ...] = ()
     latency: tuple[LatencyPoint, ...] = ()
     samples: tuple[Samples, ...] = ()
+    is_conversation: bool = False
 
 
 @dataclass(frozen=True, slots=True)

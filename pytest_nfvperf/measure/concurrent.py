@@ -1,0 +1,266 @@
+"""Concurrent connections (RFC 3511 section 5.1): how many a DUT has open at once, of which each one can be closed.
+
+A trial opens connections at a rate that the DUT takes, holds all of them, lets the DUT count them, and closes each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
+from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.model.display import format_value
+from pytest_nfvperf.model.disturbance.trial import TrialResult
+from pytest_nfvperf.model.disturbance.validity import generator_reasons
+from pytest_nfvperf.model.errors import ArgumentError, DutFailure, OutOfTimeError
+from pytest_nfvperf.model.figure import Figure, Why, exact
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+
+CONCURRENT, MEMORY = "concurrent_connections", "memory_per_connection"
+
+_WIDTH = 0.01
+"""Bounds this close end a search, as a ratio of the number."""
+_LEAST_SHARE = 0.001
+"""Of the most connections: a search goes no lower."""
+_GUESSES = 2
+"""Of failed trials in a row whose own completed connections are tried next. Then the search bisects."""
+
+_PAUSE_S, _PAUSE_EACH_S = 2.0, 2e-6
+"""From the last opening to the first closing: OVS reads 1,000,000 connections in 0.3 s, and some have two zones."""
+_ANSWERED_S, _INTERVAL_S = 0.1, 0.5
+_RESIDENT = "vswitchd.rss"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTrial:
+    """A trial whose connections were all open at once.
+
+    Attributes:
+        number: of connections that were to be open.
+        goal: the ratio of them that may fail.
+        tracked: how many the DUT counted while they were open; None where it does not count, or was too late.
+        memory: of the DUT's process before, and while they were open, bytes; None where nobody can tell.
+    """
+
+    trial: Trial
+    number: int
+    goal: float
+    tracked: int | None
+    memory: tuple[float, float] | None
+
+    @property
+    def offered(self) -> int:
+        return self.trial.result.offered
+
+    @property
+    def completed(self) -> int:
+        return self.trial.result.received
+
+    @property
+    def passed(self) -> bool:
+        judgement = self.trial.result.judgement
+        return judgement.counts_hold and self.offered > 0 and self.trial.result.lost <= self.goal * self.offered
+
+    @property
+    def refuted(self) -> bool:
+        """True if it proves that the DUT does not have so many: not the machine, but the DUT lost them."""
+        return self.trial.result.judgement.loss(self.trial.certain_drops).least > self.goal
+
+    def text(self) -> str:
+        failed = self.trial.result.lost
+        counted = "" if self.tracked is None else f", and the DUT counted {self.tracked:,}"
+        done = "all were answered and closed" if not failed else f"{failed:,} failed"
+        return f"of {self.offered:,} open at once{counted}, {done}"
+
+
+@dataclass(slots=True)
+class ConcurrentSearch:
+    """Searches the most connections of which no more than ``goal`` fail.
+
+    Attributes:
+        rate: connections opened a second.
+        trials: all that were measured, in order.
+        passed, failed: those with the most connections that passed, and with the fewest that failed.
+        why: why the search ended early.
+    """
+
+    live: LiveTopology
+    conversation: Traffic
+    rate: int
+    most: int
+    goal: float
+    residual_s: float
+    trials: list[HeldTrial] = field(default_factory=list)
+    passed: HeldTrial | None = None
+    failed: HeldTrial | None = None
+    why: str = ""
+
+    def run(self) -> None:
+        """Try the most; after a failure what came to its end then; then a little more. Bisect where that fails.
+
+        InvalidTrialsError if the rig disturbed every trial at a number, and none passed.
+        """
+        number: int | None = self.most
+        while number is not None:
+            try:
+                held = self._measured(number)
+            except OutOfTimeError as error:
+                if self.passed is None:
+                    raise
+                self.why = str(error)
+                return
+            if held.passed:
+                self.passed = held
+            else:
+                self.failed = held
+            number = self._next()
+        if self.passed is None and self.failed is not None and not self.failed.refuted:
+            raise InvalidTrialsError([self.failed.trial])
+
+    def _next(self) -> int | None:
+        if self.failed is None:
+            return None
+        high, low = self.failed.number, 0 if self.passed is None else self.passed.number
+        least = max(1, int(self.most * _LEAST_SHARE))
+        if high - low <= max(1, high * _WIDTH) or high <= least:
+            return None
+        if low and self.trials[-1] is self.passed and self._guessed(low):
+            return min(high - 1, max(low + 1, int(low * (1 + _WIDTH))))
+        guess = int(self.failed.completed / (1 - self.goal)) if self.goal < 1 else 0
+        if max(low, least) < guess < high and len([each for each in self.trials if not each.passed]) <= _GUESSES:
+            return guess
+        return max(least, low + 1, (low + high) // 2)
+
+    def _guessed(self, number: int) -> bool:
+        return any(int(each.completed / (1 - self.goal)) == number for each in self.trials if not each.passed)
+
+    def _measured(self, number: int) -> HeldTrial:
+        """A trial that passed, or that shows the DUT's own failure; else the last of the repeats."""
+        for _ in range(1 + self.live.runner.repeats):
+            held = self._held(number)
+            if held.passed:
+                _check_agrees(held)
+            if held.passed or held.refuted or not self.live.runner.context.time_limit.spare_s:
+                break
+        return held
+
+    def _held(self, number: int) -> HeldTrial:
+        opening_s = (number + 0.5) / self.rate  # so that rounding makes it no connection less
+        hold_s = opening_s + _PAUSE_S + number * _PAUSE_EACH_S
+        spec = trial_spec(
+            self.live,
+            held_for(self.conversation, hold_s),
+            self.rate,
+            opening_s,
+            "concurrent",
+            residual_s=self.residual_s,
+        )
+        watched: dict[str, Any] = {}
+        trial = self.live.runner.run_once(spec, execute=lambda spec: self._watched(spec, watched), anywhere=True)
+        held = HeldTrial(trial, number, self.goal, watched.get("tracked"), watched.get("memory"))
+        self.trials.append(held)
+        return held
+
+    def _watched(self, spec: TrialSpec, watched: dict[str, Any]) -> TrialResult:
+        """Run the trial, and let the DUT count its connections while all are open."""
+        before = _resident(self.live)
+        clock, answered_s = self.live.runner.clock, spec.duration_s + _ANSWERED_S
+        running = self.live.runner.generator.start_trial(spec, _INTERVAL_S)
+        try:
+            while (interval := running.next_interval()) is not None:
+                at_s = interval.at_ns / 1e9
+                if watched or not answered_s <= at_s < spec.traffic.hold_s:
+                    continue
+                began = clock.monotonic()
+                counts, now = self.live.connections(), _resident(self.live)
+                in_time = at_s + clock.monotonic() - began < spec.traffic.hold_s
+                watched["tracked"] = max(counts.values()) if counts and in_time else None
+                watched["memory"] = (before, now) if before is not None and now is not None else None
+                self.live.deployment.check_alive()
+        except BaseException:
+            running.abandon()
+            raise
+        result = running.result()
+        return replace(result, invalid=(*result.invalid, *generator_reasons(result)))
+
+    # What it found.
+
+    def figures(self) -> Iterator[Figure]:
+        found, failed = self.passed, self.failed
+        if found is None:
+            assert failed is not None
+            below = exact(CONCURRENT, float(failed.number), "connections", evidence=(failed.trial.id,))
+            yield replace(below, confidence=failed.text()).bounded(Why.MINIMUM, low=True, detail="fewer were not tried")
+        else:
+            rests_on = "; ".join(each.text() for each in (found, failed) if each is not None)
+            figure = exact(CONCURRENT, float(found.offered), "connections", confidence=rests_on)
+            figure = replace(figure, evidence=(found.trial.id,))
+            for why, detail in self._why_at_least():
+                figure = figure.bounded(why, high=True, detail=detail)
+            yield figure
+        yield from self._memory()
+
+    def _why_at_least(self) -> Iterator[tuple[Why, str]]:
+        if self.why:
+            yield Why.UNTRIED, self.why
+        elif self.failed is None:
+            yield Why.UNTRIED, f"no more than {self.most:,} were tried"
+        elif not self.failed.refuted:
+            yield Why.DISTURBED, f"the machine disturbed {self.failed.trial.id}: {self.failed.text()}"
+
+    def _memory(self) -> Iterator[Figure]:
+        """Of the first trial: later ones use memory that the DUT kept."""
+        first = self.trials[0]
+        number = first.completed if first.tracked is None else first.tracked
+        if first.memory is None or not number or first.memory[1] <= first.memory[0]:
+            return
+        before, held = (format_value(value, "bytes") for value in first.memory)
+        grown = f"ovs-vswitchd had {before} before, and {held} with {number:,} connections"
+        value = (first.memory[1] - first.memory[0]) / number
+        yield exact(MEMORY, value, "bytes", confidence=grown, evidence=(first.trial.id,))
+
+    def missing(self) -> dict[str, str]:
+        return {} if any(self._memory()) else {MEMORY: "the DUT's memory did not grow, or nobody can tell it"}
+
+
+def _check_agrees(held: HeldTrial) -> None:
+    """DutFailure if the DUT did not have the connections that were all answered and closed."""
+    opened = sum(count.steps[0].sent for count in held.trial.result.counts)
+    if held.tracked is not None and not held.completed <= held.tracked <= opened:
+        raise DutFailure(
+            f"the DUT counted {held.tracked:,} connections while {held.completed:,} of {opened:,} were open "
+            f"({held.trial.id})"
+        )
+
+
+def _resident(live: LiveTopology) -> float | None:
+    """Memory of the DUT's processes, bytes; None where nobody can tell."""
+    gauges = [sampler.read().gauges for sampler in live.deployment.samplers]
+    found = [value for each in gauges for name, value in each.items() if name.endswith(_RESIDENT)]
+    return sum(found) if found else None
+
+
+def held_for(conversation: Traffic, hold_s: float) -> Traffic:
+    assert isinstance(conversation.packet, ConversationFrames)
+    return replace(conversation, packet=replace(conversation.packet, hold_s=hold_s))
+
+
+def check_concurrent(call: str, conversation: Traffic, most: int, rate: int) -> None:
+    """ArgumentError for a conversation that cannot be held, or has not so many addresses and ports."""
+    frames = conversation.packet
+    if not isinstance(frames, ConversationFrames) or frames.protocol != "tcp" or frames.close == "none":
+        raise ArgumentError(f"{call}() closes what it opened: write Conversation.tcp(), with close 'fin' or 'rst'")
+    if frames.hold_s:
+        raise ArgumentError(f"{call}() holds connections as long as it needs: leave hold_s out")
+    held_for(conversation, most / rate)
+    if most > frames.combinations:
+        clients = math.ceil(most / len(frames.ports))
+        raise ArgumentError(
+            f"{call}(): most={most:,} connections need as many addresses and ports, and the conversation has "
+            f"{frames.combinations:,}: write clients={clients}"
+        )
