@@ -5,13 +5,16 @@ They are checked before anything is sent or built: a fault here is the test auth
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated, Any
 
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.model.arguments import NAME, Allowed, number, one, whole
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.topology.connections import Connections
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.conversation_frames import ConversationFrames
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, classes_of, least_load_fps
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 
@@ -84,6 +87,27 @@ def check_load(call: str, traffic: AnyTraffic, load_fps: float, duration_s: floa
         )
 
 
+def _untranslated(traffic: Traffic, part: Connections) -> str:
+    """Why a conversation would not be measured as one that this part translates; "" where nothing is wrong."""
+    conversation = traffic.packet
+    if not isinstance(conversation, ConversationFrames) or not part.translations:
+        return ""
+    if part.server_ports and conversation.to_port not in part.server_ports:
+        return ""
+    version, ends = conversation.ip_version, {"src": "source", "dst": "destination"}
+    if (other := part.translations[0].version) != version:
+        return (
+            f"{part} leave IPv{version} alone, which {conversation.label} is: write addresses of IPv{other} as its "
+            f"client_ip and server_ip, or a NAT of IPv{version}"
+        )
+    needed = {ends[nat.what] for nat in part.translations}
+    expected = {"both": set(ends.values()), None: set()}.get(conversation.nat, {str(conversation.nat)})
+    if needed <= expected:
+        return ""
+    wanted = "both" if len(needed | expected) == 2 else next(iter(needed))
+    return f"{part} translate what {conversation.label} expects as it was sent: give it nat={wanted!r}"
+
+
 def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
     """Raise ArgumentError for a topology without a direction, or with a port that cannot carry the traffic.
 
@@ -102,6 +126,10 @@ def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
                 check_mtu(each.traffic, port.mtu)
         except ArgumentError as error:
             raise ArgumentError(f"{call}(): port {port.name!r} of topology {topology.name!r}: {error}") from None
+    clients = {direction.tx for direction in directions_of(topology, traffic)}
+    for each, part in product(classes_of(traffic), topology.connections):
+        if part.client in clients and (why := _untranslated(each.traffic, part)):
+            raise ArgumentError(f"{call}(): {why}")
     crossed = {crossing.bridge for crossing in topology.crossings}
     for port in (topology.port(direction.tx) for direction in directions_of(topology, traffic)):
         is_access = port.vlan is not None and port.vlan.tag is not None and not port.vlan.trunks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -139,6 +140,7 @@ def with_trials(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[T
     known = [_with_failures(figure, by_id) for figure in outcome.figures]
     return replace(
         outcome,
+        notes=(*outcome.notes, *_tuples_used_again(traffic, by_id.values())),
         classes=tuple(of_class for of_class, _ in classes),
         figures=(*known, *worst.values(), *(figure for _, of_class in classes for figure in of_class)),
         missing=outcome.missing | uncounted,
@@ -153,6 +155,19 @@ def _with_failures(figure: Figure, trials: Mapping[str, Trial]) -> Figure:
     rest_on = [trials[each].result for each in figure.evidence if each in trials]
     counts = [count for each in rest_on if not each.spec.saturating for count in each.counts]
     return replace(figure, confidence="; ".join(filter(None, (figure.confidence, *failures(counts)))))
+
+
+def _tuples_used_again(traffic: AnyTraffic | None, trials: Iterable[Trial]) -> Iterator[str]:
+    """Yield a note where connections failed of a trial that had more of them than addresses and ports."""
+    if traffic is None or not traffic.is_conversation:
+        return
+    opened = [count.sent for trial in trials for count in trial.result.counts if count.lost]
+    if (most := max(opened, default=0)) > traffic.combinations:
+        yield (
+            f"connections failed in a trial of {most:,} on {traffic.combinations:,} pairs of address and port, each "
+            f"used {math.ceil(most / traffic.combinations):,} times: if the DUT still remembered the ones before, more "
+            "clients or ports give a higher rate"
+        )
 
 
 def _deliveries(trial: Trial, of_class: str) -> Iterator[Figure]:

@@ -359,8 +359,7 @@ class Search:
             goal: the ratio of connections that may fail.
             latency: also measure how long connections take, from first to last frame, at the profile's shares of it.
         """
-        if not conversation.is_conversation:
-            raise ArgumentError("search.connection_rate(): write a conversation, such as Conversation.tcp()")
+        check_counted("search.connection_rate", conversation)
         tolerant = self.profile.pdr if goal else self.profile.ndr
         wanted = replace(tolerant, name="connection_rate", loss_ratio=goal)
 
@@ -629,8 +628,7 @@ class Search:
     def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic, limits: Limits | None = None) -> LoadRange:
         traffic = self._replacement_for(traffic)
         check_live(call, live, traffic)
-        if traffic.is_conversation and call not in _OF_CONNECTIONS:
-            raise ArgumentError(f"{call}() counts frames: of a conversation measure search.connection_rate()")
+        check_counted(call, traffic)
         live.runner.context.time_limit.measured_until_s = math.inf
         if limits is None:  # first: an unknown ceiling may take the topology down and up again
             limits = self._limits_of(live, traffic)
@@ -710,6 +708,14 @@ class Search:
             outcome = profiling.packets(live, outcome)
         live.runner.recorder.emit(outcome)
         return outcome
+
+
+def check_counted(call: str, traffic: AnyTraffic) -> None:
+    """Raise ArgumentError for a conversation where frames are counted, and for frames where connections are."""
+    if traffic.is_conversation and call not in _OF_CONNECTIONS:
+        raise ArgumentError(f"{call}() counts frames: of a conversation measure search.connection_rate()")
+    if call == "search.connection_rate" and not traffic.is_conversation:
+        raise ArgumentError(f"{call}(): write a conversation, such as Conversation.tcp()")
 
 
 def measured_at(measurer: LoadMeasurer, seconds: float, load_fps: float, purpose: str) -> tuple[Trial, dict[str, Any]]:

@@ -22,6 +22,7 @@ from pytest_nfvperf.measure.alternation import BlockReadings
 from pytest_nfvperf.measure.call_arguments import Live, Sent
 from pytest_nfvperf.measure.measurements import (
     LARGER,
+    ConnectionRate,
     CountedInstructions,
     ForwardingRate,
     Measurement,
@@ -29,7 +30,7 @@ from pytest_nfvperf.measure.measurements import (
     check_time,
 )
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.search import EstimateOf, Search
+from pytest_nfvperf.measure.search import EstimateOf, Search, check_counted
 from pytest_nfvperf.measure.study import MeasuredSubject, RunningStudy, Study, figure_of
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.arguments import checked
@@ -409,16 +410,18 @@ def unique_side_notes(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
 
 
 # ``search`` and ``study`` of a run that compares: each measurement compares all sides, and returns the baseline's
-# outcome. The forwarding rate at maximum offered load replaces an NDR or a loss curve: its readings alternate between
+# outcome. The rate at maximum offered load replaces a search or a loss curve: its readings alternate between
 # sides in a tenth of a second, where a search takes ten.
 
 
 def _compare_instead(method: Any) -> Any:
     """A measurement of Search that compares, and refuses what that refuses. Its load does not matter to a rate."""
+    call = f"search.{method.__name__}"
 
-    @checked(f"search.{method.__name__}")
+    @checked(call)
     @wraps(method)
     def compared(self: ComparedSearch, live: Live, traffic: Sent, *_: Any, **__: Any) -> Outcome:
+        check_counted(call, traffic)
         return self._compared(live, traffic)
 
     return compared
@@ -426,7 +429,7 @@ def _compare_instead(method: Any) -> Any:
 
 @dataclass(eq=False, repr=False)
 class ComparedSearch(Search):
-    """Measurements of one test: the forwarding rate of every side, or in virtual time its instructions a packet."""
+    """Measurements of one test: the rate of every side at overload, or in virtual time its instructions a packet."""
 
     sides: ComparedStudy = field(kw_only=True)
     _known: dict[tuple[Topology, Dut, AnyTraffic], Outcome] = field(default_factory=dict, init=False)
@@ -437,13 +440,17 @@ class ComparedSearch(Search):
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
         if key not in self._known:
-            rate = ForwardingRate(traffic, self.profile, self._limits_of, larger=LARGER)
+            rate = _at_overload(ForwardingRate(traffic, self.profile, self._limits_of))
             figure = CountedInstructions(traffic) if self.sides._context.virtual else rate
             self._known[key] = self.sides.on_each_side(live.topology, live.dut, figure, {})
         return self._known[key]
 
-    ndr_pdr, throughput, loss_curve, back_to_back, loss_at = map(
-        _compare_instead, (Search.ndr_pdr, Search.throughput, Search.loss_curve, Search.back_to_back, Search.loss_at)
+    ndr_pdr, throughput, loss_curve, back_to_back, loss_at, connection_rate = map(
+        _compare_instead,
+        (
+            *(Search.ndr_pdr, Search.throughput, Search.loss_curve, Search.back_to_back, Search.loss_at),
+            Search.connection_rate,
+        ),
     )
 
 
@@ -464,7 +471,7 @@ class ComparedStudy(Study):
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
         return tuple(
             self.on_each_side(
-                subject.topology, subject.dut, _with_larger_frames(figure_of(subject, figure)), {per: subject.value}
+                subject.topology, subject.dut, _at_overload(figure_of(subject, figure)), {per: subject.value}
             )
             for subject in subjects
         )
@@ -509,8 +516,15 @@ class ComparedStudy(Study):
                 lost[name] = SideLostError(name, SideState.UNAVAILABLE, error)
 
 
-def _with_larger_frames(figure: Measurement) -> Measurement:
-    """A new figure, whose frames grow where a side outpaces the generator."""
+def _at_overload(figure: Measurement) -> Measurement:
+    """A new figure, of frames that grow where a side outpaces the generator, or of connections; others as they are.
+
+    UnavailableError for connections that are held.
+    """
     if not isinstance(figure, ForwardingRate):
         return figure
+    if figure.traffic.hold_s:
+        raise UnavailableError("not compared: held connections say nothing at overload")
+    if figure.traffic.is_conversation:
+        return ConnectionRate(figure.traffic, figure.profile, figure.limits_of)
     return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER, before=figure.before)

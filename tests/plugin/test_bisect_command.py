@@ -297,3 +297,30 @@ def test_a_real_comparison_gives_a_figure(pytester: pytest.Pytester) -> None:
     assert figures["forwarding_rate"].test == "mine/test_mine.py::test_ndr_pdr"
     assert math.exp(figures["forwarding_rate"].log_ratio) == pytest.approx(0.85, abs=0.02)
     assert 0 < figures["forwarding_rate"].standard_error < 0.02
+
+
+CONVERSATIONS = """
+from pytest_nfvperf import Conversation
+
+def test_connections(phy2phy, search, sla):
+    sla.check(search.connection_rate(phy2phy, Conversation.tcp(clients=16)))
+"""
+PREFIXES = """
+from pathlib import Path
+
+def rate_of(self, name):
+    prefix = next(each.prefix for each in self.testbed.ovs.versions if each.name == name)
+    return float((Path(prefix) / "rate").read_text())
+"""
+
+
+def test_the_rate_of_connections_finds_the_version_that_is_slower(
+    pytester: pytest.Pytester, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By comparisons in children, of all versions, whose simulated DUTs take as many connections as they say."""
+    lookup = BACKEND.replace("RATES.get(dut.version, 4e6)", "rate_of(self, dut.version)")
+    make_project(pytester, CONVERSATIONS, f"{CONFTEST}\nBESIDE = True\n{lookup}\n{PREFIXES}")
+    assert bisect(row(project, [200e3, 200e3, 170e3]), "--metric", "connection_rate") == 0
+    output = capsys.readouterr().out
+    assert "in 8 blocks connection_rate; came in with v2: 100.0%" in output
+    assert "v2 brought it in" in output

@@ -211,3 +211,21 @@ def test_without_tests_it_asks_for_them(pytester, capsys):
 
     assert main(["compare", "installed", "b=installed"]) == 4
     assert "which tests? Write them after --" in capsys.readouterr().err
+
+
+CONVERSATIONS = """
+from pytest_nfvperf import Conversation
+
+def test_held(phy2phy, search):
+    search.connection_rate(phy2phy, Conversation.tcp(hold_s=1))
+
+def test_frames(phy2phy, search):
+    search.ndr_pdr(phy2phy, Conversation.tcp())
+"""
+
+
+def test_connections_that_are_held_or_counted_as_frames_are_left_out(pytester):
+    compare(sides_project(pytester, CONVERSATIONS), "installed", "again=installed")
+    reasons = {one["test"].rpartition("::")[2]: one["reason"] for one in document(pytester)["left_out"]}
+    assert reasons["test_held"] == "not compared: held connections say nothing at overload"
+    assert reasons["test_frames"].startswith("search.ndr_pdr() counts frames: ")

@@ -16,6 +16,9 @@ def test_rate(phy2phy, search, sla):
 def test_loss(phy2phy, search, sla):
     sla.check(search.loss_at(phy2phy, WEB, 100_000, 1.0))
 
+def test_few_ports(phy2phy, search):
+    search.loss_at(phy2phy, nfv.Conversation.tcp(ports=range(2000, 2100)), 100_000, 1.0)
+
 @nfv.compares("bridges", [1, 3])
 def test_chains(bridges, study, sla):
     chains = [nfv.Subject(str(number), nfv.bridge_chain(number)) for number in bridges]
@@ -85,5 +88,8 @@ def test_lines_and_failures_are_about_connections(ran, pytester):
     outcomes = {dict(each["data"]["labels"])["test"]: each["data"] for each in records(pytester.path, "outcome")}
     (rate,) = [each for each in outcomes["test_rate"]["figures"] if each["metric"] == "connection_rate"]
     assert (rate["unit"], outcomes["test_rate"]["mean_frame_size"]) == ("conn/s", 0.0)
+    (note,) = outcomes["test_few_ports"]["notes"]
+    assert note.startswith("connections failed in a trial of 100,000 on 100 pairs of address and port, each used 1,000")
+    assert outcomes["test_soak"]["notes"] == []  # none failed
     steps = [count["steps"] for each in records(pytester.path, "trial") for count in each["data"]["result"]["counts"]]
     assert {tuple(step["name"] for step in counted)[:2] for counted in steps} == {("syn", "syn-ack")}

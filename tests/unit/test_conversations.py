@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -18,10 +19,14 @@ from pytest_nfvperf.adapters.generators.checks import refuse_conversations
 from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
 from pytest_nfvperf.adapters.generators.frames import streams, trial_request
 from pytest_nfvperf.adapters.generators.packet_socket import check_countable
+from pytest_nfvperf.measure.call_arguments import check_sendable
 from pytest_nfvperf.model.display import in_connections
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, UnavailableError
 from pytest_nfvperf.model.evidence.records import make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import Ledger, ledger_text, with_classes
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.connections import connections, snat
+from pytest_nfvperf.model.topology.parts import endpoint, path
 from pytest_nfvperf.model.traffic.frame_program import frame_at
 from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, frames_by_direction, streams_of
@@ -31,6 +36,7 @@ FORWARD, BACK = Direction("p0", "p1"), Direction("p1", "p0")
 MACS = {"p0": "02:00:00:00:00:01", "p1": "02:00:00:00:00:02"}
 PORTS = {name: GeneratorPort(name, "x", mac) for name, mac in MACS.items()}
 SIGNATURE = bytes(range(1, 15))
+IPV6 = {"client_ip": "2001:2::1", "server_ip": "2001:2:0:8000::1"}
 CLOSES = {True: ("fin", "rst", "none"), False: ("fin", "none")}
 
 
@@ -56,7 +62,7 @@ def check_bytes(frame: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("vlan", [None, 42])
-@pytest.mark.parametrize("ends", [{}, {"client_ip": "2001:2::1", "server_ip": "2001:2:0:8000::1"}], ids=["4", "6"])
+@pytest.mark.parametrize("ends", [{}, IPV6], ids=["4", "6"])
 @pytest.mark.parametrize(
     ("sizes", "close"),
     [(sizes, close) for sizes in ((64, 3000), (0, 0), (1, 1)) for close in CLOSES[bool(sizes[0])]],
@@ -255,6 +261,31 @@ def test_wrong_arguments_say_what_to_write(made: Any, expected: str) -> None:
     with pytest.raises(ArgumentError) as refused:
         made()
     assert expected in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "ports", "expected"),
+    [
+        (Conversation.tcp(nat="source"), (), None),
+        (Conversation.tcp(), (443,), None),
+        (Traffic(), (), None),
+        (Conversation.tcp(), (), "translate what tcp-conversation expects as it was sent: give it nat='source'"),
+        (Conversation.tcp(nat="destination"), (), "give it nat='both'"),
+        (Conversation.tcp(nat="source", **IPV6), (), "leave IPv6 alone, which ipv6-tcp-conversation is: write"),
+    ],
+)
+def test_a_conversation_that_is_not_translated_as_it_says_is_refused(
+    traffic: Traffic, ports: tuple[int, ...], expected: str | None
+) -> None:
+    """Otherwise all of it fails, or what was measured is no NAT."""
+    nat = connections("br0", client="p0", server="p1", nat=snat("198.51.100.1"), server_ports=ports)
+    topology = compose("nat", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), nat)
+    with pytest.raises(ArgumentError) if expected else nullcontext() as refused:
+        check_sendable("search.loss_at", topology, traffic)
+    if refused is not None:
+        text = str(refused.value)
+        assert text.startswith("search.loss_at(): connections from p0 to p1, zone 1: nat(src=198.51.100.1) ")
+        assert expected in text
 
 
 def test_a_dut_that_sends_frames_back_has_no_conversation() -> None:
