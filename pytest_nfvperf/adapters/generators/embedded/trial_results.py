@@ -180,26 +180,12 @@ def _row_of_each(sent: Sequence[ClassStream], rows: Sequence[Mapping[str, Any]])
 
 
 def _of_connections(stream: ClassStream, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    pairs = zip(stream.steps, rows, strict=True)
-    rows = [_closing(row, rows[step.after]) if step.after else row for step, row in pairs]
     opening, last = rows[0], rows[-1]
     merged = {**last, **{name: opening[name] for name in _OF_OPENING if name in opening}}
     merged |= {name: sum(row[name] for row in rows) for name in _OF_ALL_STEPS if name in last}
-    for step, row in zip(stream.steps, rows, strict=True):
-        if step.after:  # what the generator did not close is no failure of the DUT
-            merged["sent"] -= row["skipped"]
-            merged["highest_seq"] = max(merged["received"], merged["highest_seq"] - row["skipped"])
-            merged |= {name: merged[name] + row[name] for name in ("skipped", "fell_behind") if name in merged}
     if all("misdirected" in row for row in rows):
         merged["misdirected"] = sum((Counter(row["misdirected"]) for row in rows), Counter[str]())
     return merged | ({"steps": _step_counts(stream.steps, rows)} if "intended" in opening else {})  # none of intervals
-
-
-def _closing(row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row of what closes held connections, of those that were open: others are skipped there, too."""
-    sent = row["sent"] + row["refused"]
-    skipped = max(0, min(row["skipped"], before["received"] - sent))
-    return {**row, "skipped": skipped, "intended": sent + skipped, "fell_behind": min(row["fell_behind"], skipped)}
 
 
 def _step_counts(steps: Sequence[ScriptStep], rows: Sequence[Mapping[str, Any]]) -> tuple[StepCounts, ...]:
@@ -211,7 +197,7 @@ def _step_counts(steps: Sequence[ScriptStep], rows: Sequence[Mapping[str, Any]])
         first = group[0][1]
         due = first["intended"] if number else first["sent"] + first["refused"]
         came = groups[number + 1][0][1]["intended"] if number + 1 < len(groups) else group[-1][1]["received"]
-        left = max(0, due - came - sum(row["skipped"] for step, row in group if step.after))
+        left = max(0, due - came)
         for step, row in group:
             failed = left if step is group[-1][0] else min(left, max(0, due - row["received"]))
             left -= failed
