@@ -51,6 +51,8 @@ _NODAD = 2
 _LISTEN, _TIME_WAIT = "0A", "06"  # net/tcp_states.h
 _TURN = 64
 """Packets of one source before the others have their turn."""
+_QUEUE = 1 << 14
+"""Packets that Linux may send before the translator has its next turn."""
 TUN = "tun0"
 Handler = Callable[[], None]
 
@@ -128,6 +130,11 @@ class Translator:
             return None
         connection.linux[step] = packet
         return self._joined(connection, step)
+
+    def stuck(self) -> list[str]:
+        """Connections of which not all frames have come, and what is there of them."""
+        unfinished = [one for one in self.connections.values() if len(one.gone) < len(self.script)]
+        return [f"{one.number}: {one.gone}, engine {[*one.engine]}, linux {[*one.linux]}" for one in unfinished]
 
     def _client(self, packet: bytes, at: int, from_server: bool) -> bytes:
         """The client's address and port."""
@@ -385,7 +392,7 @@ def _address(conversation: ConversationFrames, linux_serves: bool) -> None:
         index = links.link_lookup(ifname=TUN)[0]
         for offset in range(1 if linux_serves else conversation.clients):
             links.addr("add", index=index, address=str(first + offset), **given)
-        links.link("set", index=index, mtu=1500, state="up")
+        links.link("set", index=index, mtu=1500, txqlen=_QUEUE, state="up")
         links.route("add", dst="default", oif=index, family=socket.AF_INET if first.version == 4 else socket.AF_INET6)
 
 

@@ -37,7 +37,12 @@ OF_NOTHING = (
     *("TcpExt.TCPAbortOnData", "TcpExt.TCPAbortOnClose", "TcpExt.ListenDrops", "TcpExt.TCPDSACKRecv"),
 )
 """Counters of Linux's stack that stay 0 where each frame is what TCP allows at that moment."""
-RATE = 500
+RATES = {300: 200, 10_000: 400}
+"""Connections a second by how many there are. Each costs the translator half a millisecond of CPU."""
+ATTEMPTS = 3
+"""A translator that waits for a CPU for a second makes Linux send again, and then begin with one segment (RFC 5681,
+3.1). The engine acknowledges the whole response only, so such a connection never ends. With a wrong frame none of the
+attempts is without that."""
 
 
 @pytest.fixture(scope="module")
@@ -64,22 +69,33 @@ def wired(journal: Journal) -> Iterator[tuple[Generator, str]]:
             yield generator, space.name
 
 
-@pytest.fixture
-def linux(journal: Journal) -> Iterator[LiveNamespace]:
-    (space,) = LiveNamespace.several(journal, [NamespacePlan("linux", ipv6=True)])
-    with closing(space):
-        yield space
-
-
 def counted(generator: Generator, traffic: Traffic, connections: int) -> DirectionCounts:
     """A trial of so many connections and a few more, without those that a busy machine made the engine skip."""
-    forward = (Direction("client", "server"),)
-    running = generator.start_trial(TrialSpec(traffic, RATE, 4 * connections / RATE, forward, residual_s=10.0), 0.1)
+    rate, forward = RATES[connections], (Direction("client", "server"),)
+    running = generator.start_trial(TrialSpec(traffic, rate, 4 * connections / rate, forward, residual_s=5.0), 0.1)
     while (interval := running.next_interval()) is not None:
         if interval.directions[0].received >= connections:
             running.stop()
     (count,) = running.result().counts
     return count
+
+
+def connected(
+    wired: tuple[Generator, str], journal: Journal, traffic: Traffic, connections: int, linux_serves: bool
+) -> tuple[DirectionCounts, LinuxPeer]:
+    """A trial with a Linux in a namespace of its own, again where a busy machine kept Linux waiting: see ATTEMPTS."""
+    generator, wires = wired
+    for _ in range(ATTEMPTS):
+        (space,) = LiveNamespace.several(journal, [NamespacePlan("linux", ipv6=True)])
+        with (
+            closing(space),
+            packet_wires(wires, FAR_ENDS) as far_ends,
+            LinuxPeer(space, traffic.packet, far_ends, linux_serves=linux_serves) as peer,
+        ):
+            count = counted(generator, traffic, connections)
+        if peer.counters["Tcp.RetransSegs"] == 0:
+            break
+    return count, peer
 
 
 @pytest.mark.parametrize("linux_serves", [True, False], ids=["engine's client", "engine's server"])
@@ -88,25 +104,22 @@ def counted(generator: Generator, traffic: Traffic, connections: int) -> Directi
     "connections", [300, pytest.param(10_000, marks=pytest.mark.thorough("the same with 10,000 connections"))]
 )
 def test_linux_accepts_every_connection(
-    wired: tuple[Generator, str], linux: LiveNamespace, version: int, linux_serves: bool, connections: int
+    wired: tuple[Generator, str], journal: Journal, version: int, linux_serves: bool, connections: int
 ) -> None:
-    generator, wires = wired
     # Linux's clients keep a closed connection's port for a minute, its server does not.
     ends = {"clients": 2, "ports": range(2000, 3000)} if linux_serves else {"clients": 2, "ports": range(2000, 32000)}
     traffic = Conversation.tcp(response=3000, **ENDS[version], **ends)
-    with (
-        packet_wires(wires, FAR_ENDS) as far_ends,
-        LinuxPeer(linux, traffic.packet, far_ends, linux_serves=linux_serves) as peer,
-    ):
-        count = counted(generator, traffic, connections)
+    count, peer = connected(wired, journal, traffic, connections, linux_serves)
     translator, sockets = peer.translator, peer.sockets
-    said = f"{count.skipped} skipped, {dict(translator.swallowed)} swallowed, {count.steps}"
+    swallowed, stuck = dict(translator.swallowed), translator.stuck()[:5]
+    said = f"{count.skipped} skipped, {swallowed} swallowed, {stuck} stuck, {count.steps}"
     assert (translator.unexpected[:5], sockets.faults[:5]) == ([], []), said
     assert count.sent >= connections, said
     assert (count.lost, count.corrupted, count.duplicated, count.misdirected) == (0, 0, 0, 0), said
     assert {(step.due, step.sent, step.received) for step in count.steps} == {(count.sent,) * 3}, said
-    assert sockets.finished == count.sent
+    assert (sockets.finished, stuck) == (count.sent, [])
     assert peer.open_sockets == []
     opened = peer.counters["Tcp.PassiveOpens" if linux_serves else "Tcp.ActiveOpens"]
     assert opened == count.sent
+    assert peer.counters["Tcp.RetransSegs"] == 0
     assert {name: peer.counters[name] for name in OF_NOTHING if peer.counters[name]} == {}
