@@ -57,8 +57,9 @@ def tracked(part: Any) -> Topology:
     return compose("tracked", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), part)
 
 
+@pytest.mark.nfv_not_quick
 @pytest.mark.nfv_functional
-@sweep("stateful", list(STATEFUL), quick={"both"})
+@sweep("stateful", list(STATEFUL))
 def test_count(stateful: str, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
     """The DUT has as many connections as were opened, in each zone.
 

@@ -91,8 +91,7 @@ def test_connection_rate(conversation: str, deploy: Deployer, search: Search, sl
     sla.check(search.connection_rate(deploy(tracked()), CONVERSATIONS[conversation]))
 
 
-@pytest.mark.nfv_not_quick
-@compares("stateful", list(STATEFUL))
+@compares("stateful", list(STATEFUL), quick=("ct", "none"))
 def test_cost(stateful: Sequence[str], study: Study, sla: SlaCheck) -> None:
     """What connection tracking costs a TCP connection, and each kind of NAT: rates at overload, and PMD cycles a frame.
 
