@@ -93,6 +93,7 @@ def connected(
             LinuxPeer(space, traffic.packet, far_ends, linux_serves=linux_serves) as peer,
         ):
             count = counted(generator, traffic, connections)
+        assert [peer.counters[f"{group}.InCsumErrors"] for group in ("Tcp", "IpExt")] == [0, 0]
         if peer.counters["Tcp.RetransSegs"] == 0:
             break
     return count, peer
