@@ -88,6 +88,7 @@ MEASUREMENTS = {
     "search.loss_of": "sla.check(search.loss_of(phy2phy, Traffic(), 1000))",
     "search.loss_at": "sla.check(search.loss_at(pvp, Traffic(), 100e3, 2.0))",
     "search.connection_rate": "sla.check(search.connection_rate(phy2phy, Conversation.tcp()))",
+    "search.concurrent": "sla.check(search.concurrent(phy2phy, Conversation.tcp(), most=60_000))",
     "search.limits": "sla.check(search.limits(deploy(policed), Traffic()))",
     "study.forwarding_rate": 'sla.check_each(study.forwarding_rate("bridges", chains, Traffic()))',
     "study.connection_rate": 'sla.check_each(study.connection_rate("bridges", chains, Conversation.tcp()))',

@@ -30,6 +30,8 @@ _LEAST_SHARE = 0.001
 _GUESSES = 2
 """Of failed trials in a row whose own completed connections are tried next. Then the search bisects."""
 
+_MOST_TRIALS = 30
+
 _PAUSE_S, _PAUSE_EACH_S = 2.0, 2e-6
 """From the last opening to the first closing: OVS reads 1,000,000 connections in 0.3 s, and some have two zones."""
 _ANSWERED_S, _INTERVAL_S = 0.1, 0.5
@@ -41,30 +43,30 @@ class HeldTrial:
     """A trial whose connections were all open at once.
 
     Attributes:
-        number: of connections that were to be open.
         goal: the ratio of them that may fail.
         tracked: how many the DUT counted while they were open; None where it does not count, or was too late.
         memory: of the DUT's process before, and while they were open, bytes; None where nobody can tell.
     """
 
     trial: Trial
-    number: int
     goal: float
     tracked: int | None
     memory: tuple[float, float] | None
 
     @property
-    def offered(self) -> int:
-        return self.trial.result.offered
+    def opened(self) -> int:
+        """How many were open at once, or should have been: all but those that the generator left out."""
+        return sum(count.steps[0].sent + count.steps[0].refused for count in self.trial.result.counts)
 
     @property
     def completed(self) -> int:
-        return self.trial.result.received
+        """Those that did not fail. A few of them the generator may not have closed."""
+        return self.opened - self.trial.result.lost
 
     @property
     def passed(self) -> bool:
         judgement = self.trial.result.judgement
-        return judgement.counts_hold and self.offered > 0 and self.trial.result.lost <= self.goal * self.offered
+        return judgement.counts_hold and self.opened > 0 and self.trial.result.lost <= self.goal * self.opened
 
     @property
     def refuted(self) -> bool:
@@ -72,10 +74,12 @@ class HeldTrial:
         return self.trial.result.judgement.loss(self.trial.certain_drops).least > self.goal
 
     def text(self) -> str:
-        failed = self.trial.result.lost
+        result = self.trial.result
         counted = "" if self.tracked is None else f", and the DUT counted {self.tracked:,}"
-        done = "all were answered and closed" if not failed else f"{failed:,} failed"
-        return f"of {self.offered:,} open at once{counted}, {done}"
+        left = "" if result.offered >= self.opened else f"; the generator closed {result.received:,} of them"
+        done = "all were answered and closed" if not left else "none failed"
+        done = f"{result.lost:,} failed" if result.lost else done
+        return f"of {self.opened:,} open at once{counted}, {done}{left}"
 
 
 @dataclass(slots=True)
@@ -86,6 +90,7 @@ class ConcurrentSearch:
         rate: connections opened a second.
         trials: all that were measured, in order.
         passed, failed: those with the most connections that passed, and with the fewest that failed.
+        guesses: numbers in a row that were those which came to their end in a failed trial.
         why: why the search ended early.
     """
 
@@ -98,6 +103,7 @@ class ConcurrentSearch:
     trials: list[HeldTrial] = field(default_factory=list)
     passed: HeldTrial | None = None
     failed: HeldTrial | None = None
+    guesses: int = 0
     why: str = ""
 
     def run(self) -> None:
@@ -114,10 +120,10 @@ class ConcurrentSearch:
                     raise
                 self.why = str(error)
                 return
-            if held.passed:
+            if not held.passed:
+                self.failed = held if self.failed is None else min(self.failed, held, key=lambda each: each.opened)
+            elif self.passed is None or held.opened > self.passed.opened:
                 self.passed = held
-            else:
-                self.failed = held
             number = self._next()
         if self.passed is None and self.failed is not None and not self.failed.refuted:
             raise InvalidTrialsError([self.failed.trial])
@@ -125,44 +131,45 @@ class ConcurrentSearch:
     def _next(self) -> int | None:
         if self.failed is None:
             return None
-        high, low = self.failed.number, 0 if self.passed is None else self.passed.number
+        if len(self.trials) >= _MOST_TRIALS:
+            self.why = f"ended after {_MOST_TRIALS} trials"
+            return None
+        high, low = self.failed.opened, 0 if self.passed is None else self.passed.opened
         least = max(1, int(self.most * _LEAST_SHARE))
         if high - low <= max(1, high * _WIDTH) or high <= least:
             return None
-        if low and self.trials[-1] is self.passed and self._guessed(low):
+        if self.guesses and self.trials[-1] is self.passed:  # probably all that it has
+            self.guesses = 0
             return min(high - 1, max(low + 1, int(low * (1 + _WIDTH))))
-        guess = int(self.failed.completed / (1 - self.goal)) if self.goal < 1 else 0
-        if max(low, least) < guess < high and len([each for each in self.trials if not each.passed]) <= _GUESSES:
+        guess = int(self.failed.completed / max(1 - self.goal, 1e-9))
+        if max(low, least) < guess < high and self.guesses < _GUESSES:
+            self.guesses += 1
             return guess
         return max(least, low + 1, (low + high) // 2)
 
-    def _guessed(self, number: int) -> bool:
-        return any(int(each.completed / (1 - self.goal)) == number for each in self.trials if not each.passed)
-
     def _measured(self, number: int) -> HeldTrial:
-        """A trial that passed, or that shows the DUT's own failure; else the last of the repeats."""
+        """A trial that passed, or that shows the DUT's own failure; else the last of the repeats.
+
+        A repeat has so many more connections as the generator left out of the last one.
+        """
+        due = number
         for _ in range(1 + self.live.runner.repeats):
-            held = self._held(number)
+            held = self._held(due)
             if held.passed:
                 _check_agrees(held)
-            if held.passed or held.refuted or not self.live.runner.context.time_limit.spare_s:
+            enough = held.passed and held.opened >= (1 - _WIDTH) * number
+            if enough or held.refuted or not self.live.runner.context.time_limit.spare_s:
                 break
+            due = min(2 * number, self.conversation.combinations, number * due // max(1, held.opened))
         return held
 
-    def _held(self, number: int) -> HeldTrial:
-        opening_s = (number + 0.5) / self.rate  # so that rounding makes it no connection less
-        hold_s = opening_s + _PAUSE_S + number * _PAUSE_EACH_S
-        spec = trial_spec(
-            self.live,
-            held_for(self.conversation, hold_s),
-            self.rate,
-            opening_s,
-            "concurrent",
-            residual_s=self.residual_s,
-        )
+    def _held(self, due: int) -> HeldTrial:
+        opening_s = (due + 0.5) / self.rate  # so that rounding makes it no connection less
+        traffic = held_for(self.conversation, opening_s + _PAUSE_S + due * _PAUSE_EACH_S)
+        spec = trial_spec(self.live, traffic, self.rate, opening_s, "concurrent", residual_s=self.residual_s)
         watched: dict[str, Any] = {}
         trial = self.live.runner.run_once(spec, execute=lambda spec: self._watched(spec, watched), anywhere=True)
-        held = HeldTrial(trial, number, self.goal, watched.get("tracked"), watched.get("memory"))
+        held = HeldTrial(trial, self.goal, watched.get("tracked"), watched.get("memory"))
         self.trials.append(held)
         return held
 
@@ -194,11 +201,11 @@ class ConcurrentSearch:
         found, failed = self.passed, self.failed
         if found is None:
             assert failed is not None
-            below = exact(CONCURRENT, float(failed.number), "connections", evidence=(failed.trial.id,))
+            below = exact(CONCURRENT, float(failed.opened), "connections", evidence=(failed.trial.id,))
             yield replace(below, confidence=failed.text()).bounded(Why.MINIMUM, low=True, detail="fewer were not tried")
         else:
             rests_on = "; ".join(each.text() for each in (found, failed) if each is not None)
-            figure = exact(CONCURRENT, float(found.offered), "connections", confidence=rests_on)
+            figure = exact(CONCURRENT, float(found.opened), "connections", confidence=rests_on)
             figure = replace(figure, evidence=(found.trial.id,))
             for why, detail in self._why_at_least():
                 figure = figure.bounded(why, high=True, detail=detail)

@@ -546,9 +546,8 @@ class TrialRunner:
         and ignore moves. OutOfTimeError if the run ends before the trial would.
         """
         spec = replace(spec, come_back=self.come_back)
-        lasts_s = spec.duration_s + spec.traffic.hold_s
-        self.context.time_limit.check(lasts_s)
-        self.progress.trial_started(spec.purpose, spec.load_text, lasts_s, remaining_s)
+        self.context.time_limit.check(spec.lasts_s)
+        self.progress.trial_started(spec.purpose, spec.load_text, spec.lasts_s, remaining_s)
         started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
         distance_ns = self._settled(anywhere=anywhere)

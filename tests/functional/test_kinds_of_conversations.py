@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pytest_nfvperf import Conversation
+from pytest_nfvperf.measure.clocks import SystemClock
+from pytest_nfvperf.measure.concurrent import ConcurrentSearch
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.machine import Progress
 from tests.functional.generator_support import Rig, loop_in, looped_rig, run_dir, spec
 
 SIX = {"client_ip": "2001:2::1", "server_ip": "2001:2:0:8000::1"}
@@ -76,3 +82,22 @@ def test_intervals_count_connections(rig: tuple[Rig, int], traffic: Traffic) -> 
     assert [each.received for each in intervals] == sorted(each.received for each in intervals)
     assert intervals[-1].received == count.received
     assert (intervals[-1].lost > 0) == (drop_every > 0) or not running.result().valid
+
+
+def test_as_many_are_open_at_once_as_are_opened(rig: tuple[Rig, int]) -> None:
+    made, drop_every = rig
+    clock = SystemClock()
+    context = Context(Recorder("r", [], clock), Progress(), clock)
+    runner = TrialRunner(made.generator, [], check_alive=lambda: None, context=context, repeats=1)
+    live: Any = SimpleNamespace(
+        topology=SimpleNamespace(directions=made.directions[:1]),
+        runner=runner,
+        deployment=SimpleNamespace(samplers=(), check_alive=lambda: None),
+        connections=dict,
+    )
+    found = ConcurrentSearch(live, KINDS["tcp"], 5_000, 10_000, 0.5 if drop_every else 0.0, 0.3)
+    found.run()
+    assert found.failed is None
+    assert found.passed is not None
+    assert 0 < found.passed.opened <= 10_000
+    assert (found.passed.completed < found.passed.opened) == (drop_every > 0)

@@ -64,7 +64,7 @@ class FakeTrial(RunningTrial):
         if self._stopped and 0 < self._at_s < self._spec.duration_s:
             self._spec = replace(self._spec, duration_s=self._at_s)
             self._whole = self._rig.simulated(self._spec)
-        left_s = self._spec.duration_s + self._spec.traffic.hold_s - self._at_s
+        left_s = self._spec.lasts_s - self._at_s
         if left_s <= 1e-9:
             self._ended = True
             return None
@@ -169,7 +169,7 @@ class FakeGenerator(AttachingGenerator):
         self._accept(spec)
         if self.fail_at is not None and len(self.specs) >= self.fail_at:
             raise GeneratorError("the simulated generator died", evidence={"generator log": "killed by fail_at"})
-        self.wait(spec.duration_s + spec.traffic.hold_s + spec.residual_s)
+        self.wait(spec.lasts_s + spec.residual_s)
         return self.simulated(spec)
 
     def simulated(self, spec: TrialSpec) -> TrialResult:

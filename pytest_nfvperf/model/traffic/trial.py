@@ -89,6 +89,11 @@ class TrialSpec:
         """``4.00 Mpps``, of a conversation ``86.3 kconn/s``: per direction."""
         return (format_connections if self.traffic.is_conversation else format_fps)(self.load_fps)
 
+    @property
+    def lasts_s(self) -> float:
+        """Until all was sent: held connections are closed after ``duration_s``."""
+        return self.duration_s + self.traffic.hold_s
+
     def streams(self, frames: int) -> tuple[ClassStream, ...]:
         """What each class sends in each direction, of so many frames per direction."""
         made = streams_of(self.traffic, self.directions, self.load_fps, frames)

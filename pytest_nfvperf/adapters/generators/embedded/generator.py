@@ -254,8 +254,7 @@ class EmbeddedGenerator(Generator):
         check_spec(self._ports, spec, to_many=True)
         request = self._request(spec)
         handed = sum(len(template) for stream in request["streams"] for template in stream["templates"])
-        sending_s = spec.duration_s + spec.traffic.hold_s
-        deadline_s = sending_s + spec.residual_s + _TRIAL_GRACE_S + handed / _LEAST_HANDED_PER_S
+        deadline_s = spec.lasts_s + spec.residual_s + _TRIAL_GRACE_S + handed / _LEAST_HANDED_PER_S
         return self._result(spec, self._command("trial", deadline_s, **request))
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
