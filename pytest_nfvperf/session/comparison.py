@@ -453,6 +453,9 @@ class ComparedSearch(Search):
         ),
     )
 
+    def concurrent(self, *_: Any, **__: Any) -> Outcome:
+        raise UnavailableError("not compared: it is a number of connections, not a rate: compare a connection_rate")
+
 
 @dataclass(eq=False, repr=False)
 class ComparedStudy(Study):

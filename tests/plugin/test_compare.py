@@ -219,6 +219,9 @@ from pytest_nfvperf import Conversation
 def test_held(phy2phy, search):
     search.connection_rate(phy2phy, Conversation.tcp(hold_s=1))
 
+def test_open(phy2phy, search):
+    search.concurrent(phy2phy, Conversation.tcp(), most=1000)
+
 def test_frames(phy2phy, search):
     search.ndr_pdr(phy2phy, Conversation.tcp())
 """
@@ -228,4 +231,5 @@ def test_connections_that_are_held_or_counted_as_frames_are_left_out(pytester):
     compare(sides_project(pytester, CONVERSATIONS), "installed", "again=installed")
     reasons = {one["test"].rpartition("::")[2]: one["reason"] for one in document(pytester)["left_out"]}
     assert reasons["test_held"] == "not compared: held connections say nothing at overload"
+    assert reasons["test_open"].startswith("not compared: it is a number of connections")
     assert reasons["test_frames"].startswith("search.ndr_pdr() counts frames: ")

@@ -131,6 +131,7 @@ _PROGRAMS = (
     Program("touch", "coreutils", "make setup", Use.TESTS),
     Program("rm", "coreutils", "make wheel", Use.TESTS),
     Program("dirname", "coreutils", ".ci/run", Use.TESTS),
+    Program("mktemp", "coreutils", ".ci/run", Use.TESTS),
     Program("pgrep", "procps", ".ci/left-behind", Use.TESTS),
     Program("localedef", "libc-bin", "locales for tests to run in", Use.TESTS),
     Program("ldd", "libc-bin", "which libraries a root of a test needs", Use.TESTS),
