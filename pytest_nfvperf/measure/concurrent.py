@@ -30,7 +30,7 @@ _LEAST_SHARE = 0.001
 _GUESSES = 2
 """Of failed trials in a row whose own completed connections are tried next. Then the search bisects."""
 
-_MOST_TRIALS = 30
+_MOST_TRIALS = 16
 
 _PAUSE_S, _PAUSE_EACH_S = 2.0, 2e-6
 """From the last opening to the first closing: OVS reads 1,000,000 connections in 0.3 s, and some have two zones."""
@@ -73,13 +73,18 @@ class HeldTrial:
         """True if it proves that the DUT does not have so many: not the machine, but the DUT lost them."""
         return self.trial.result.judgement.loss(self.trial.certain_drops).least > self.goal
 
+    @property
+    def full(self) -> bool:
+        """True if the DUT's table was full: its own flows dropped the rest, and it had those that did not fail."""
+        return not self.goal and self.tracked == self.completed > 0 and self.trial.lost_by_flows()
+
     def text(self) -> str:
         result = self.trial.result
         counted = "" if self.tracked is None else f", and the DUT counted {self.tracked:,}"
         left = "" if result.offered >= self.opened else f"; the generator closed {result.received:,} of them"
         done = "all were answered and closed" if not left else "none failed"
         done = f"{result.lost:,} failed" if result.lost else done
-        return f"of {self.opened:,} open at once{counted}, {done}{left}"
+        return f"of {self.opened:,} opened{counted}, {done}{left}"
 
 
 @dataclass(slots=True)
@@ -119,6 +124,9 @@ class ConcurrentSearch:
                 if self.passed is None:
                     raise
                 self.why = str(error)
+                return
+            if held.full:
+                self.passed = self.failed = held
                 return
             if not held.passed:
                 self.failed = held if self.failed is None else min(self.failed, held, key=lambda each: each.opened)
@@ -204,8 +212,9 @@ class ConcurrentSearch:
             below = exact(CONCURRENT, float(failed.opened), "connections", evidence=(failed.trial.id,))
             yield replace(below, confidence=failed.text()).bounded(Why.MINIMUM, low=True, detail="fewer were not tried")
         else:
-            rests_on = "; ".join(each.text() for each in (found, failed) if each is not None)
-            figure = exact(CONCURRENT, float(found.opened), "connections", confidence=rests_on)
+            rests_on = "; ".join(dict.fromkeys(each.text() for each in (found, failed) if each is not None))
+            value = found.completed if found.full else found.opened
+            figure = exact(CONCURRENT, float(value), "connections", confidence=rests_on)
             figure = replace(figure, evidence=(found.trial.id,))
             for why, detail in self._why_at_least():
                 figure = figure.bounded(why, high=True, detail=detail)
@@ -217,7 +226,7 @@ class ConcurrentSearch:
             yield Why.UNTRIED, self.why
         elif self.failed is None:
             yield Why.UNTRIED, f"no more than {self.most:,} were tried"
-        elif not self.failed.refuted:
+        elif not (self.failed.refuted or self.failed.full):
             yield Why.DISTURBED, f"the machine disturbed {self.failed.trial.id}: {self.failed.text()}"
 
     def _memory(self) -> Iterator[Figure]:
