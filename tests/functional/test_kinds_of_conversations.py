@@ -97,7 +97,6 @@ def test_as_many_are_open_at_once_as_are_opened(rig: tuple[Rig, int]) -> None:
     )
     found = ConcurrentSearch(live, KINDS["tcp"], 5_000, 10_000, 0.5 if drop_every else 0.0, 0.3)
     found.run()
-    assert found.failed is None
-    assert found.passed is not None
+    assert found.passed is not None, [each.text() for each in found.trials]
     assert 0 < found.passed.opened <= 10_000
     assert (found.passed.completed < found.passed.opened) == (drop_every > 0)

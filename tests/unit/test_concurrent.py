@@ -63,7 +63,7 @@ def test_a_table_is_found_to_one_percent_by_few_trials(table, most, goal):
 def test_the_dut_counts_while_all_are_open_and_its_memory_is_that_of_each():
     _, figures = Held(counted=30_000).search(30_000)
     assert figures["memory_per_connection"].value == pytest.approx(400)
-    assert "30,000 open at once, and the DUT counted 30,000" in figures["concurrent_connections"].confidence
+    assert "30,000 opened, and the DUT counted 30,000" in figures["concurrent_connections"].confidence
     with pytest.raises(DutFailure, match="the DUT counted 29,999 connections while 30,000 of 30,000 were open"):
         Held(counted=29_999).search(30_000)
 
