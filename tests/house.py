@@ -21,12 +21,12 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "events", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 79_205, 315, 39
-MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 768, 412, 11, 1076, 339
-MOST_OPTIONS, MOST_METRICS = 25, 96
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 81_341, 321, 39
+MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 780, 419, 11, 1113, 353
+MOST_OPTIONS, MOST_METRICS = 25, 100
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
-MOST_C_LINES, MOST_C_FILES = 9_393, 48
+MOST_C_LINES, MOST_C_FILES = 10_022, 51
 
 
 @dataclass(frozen=True)

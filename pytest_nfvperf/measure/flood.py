@@ -13,7 +13,8 @@ from pytest_nfvperf.measure.limits import Limits, LoadRange
 from pytest_nfvperf.measure.load_series import short_of_load
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
-from pytest_nfvperf.measure.search import MLRSEARCH, Search, measured_at, mlr_search
+from pytest_nfvperf.measure.search import Search, measured_at
+from pytest_nfvperf.measure.search_algorithms import MLRSEARCH, mlr_search
 from pytest_nfvperf.measure.trials import Trial, repeat_until_valid
 from pytest_nfvperf.model.arguments import checked, number, whole
 from pytest_nfvperf.model.display import format_fps, format_seconds

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.measure.search import COARSE_WIDTH, coarse_note, goals_worth_searching
+from pytest_nfvperf.measure.search_algorithms import COARSE_WIDTH, coarse_note, goals_worth_searching
 from pytest_nfvperf.model.disturbance.windows import SelectedWindows
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import SearchStatus

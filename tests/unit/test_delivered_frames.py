@@ -20,7 +20,7 @@ from pytest_nfvperf.measure.load_series import (
     with_trials,
 )
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
-from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.search_algorithms import mlr_search
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.disturbance.trial import InvalidReason, Reason, TrialResult
 from pytest_nfvperf.model.measure.bounds import PlateauPoint, completed, latency_figures

@@ -23,7 +23,7 @@ from pytest_nfvperf.features.export import TABLES
 from pytest_nfvperf.features.history.series import measured as measured_entries
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_of_trial
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
-from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.search_algorithms import mlr_search
 from pytest_nfvperf.measure.trials import InvalidTrialsError, Trial
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import TrialResult

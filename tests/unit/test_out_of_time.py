@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.clocks import TimeLimit, VirtualClock
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.measurer import LoadMeasurer
-from pytest_nfvperf.measure.search import binary_search, mlr_search
+from pytest_nfvperf.measure.search_algorithms import binary_search, mlr_search
 from pytest_nfvperf.measure.trials import InvalidTrialsError
 from pytest_nfvperf.model.errors import OutOfTimeError
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus

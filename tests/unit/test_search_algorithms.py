@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.load_series import back_to_back, loss_curve
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
-from pytest_nfvperf.measure.search import binary_search, mlr_search
+from pytest_nfvperf.measure.search_algorithms import binary_search, mlr_search
 from pytest_nfvperf.measure.trials import Context, InvalidTrialsError, Recorder, TrialRunner
 from pytest_nfvperf.model.figure import Why
 from pytest_nfvperf.model.measure.bounds import SearchedGoal, burst_figures, goal_figures

@@ -14,7 +14,7 @@ from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.cpu_placement import RetryBudget
 from pytest_nfvperf.measure.load_series import loss_of_trial
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
-from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.search_algorithms import mlr_search
 from pytest_nfvperf.model.disturbance.cpu_distance import CpuDistance
 from pytest_nfvperf.model.disturbance.policy import POLICY
 from pytest_nfvperf.model.disturbance.trial import Inconclusive, TrialResult

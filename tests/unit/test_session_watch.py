@@ -10,7 +10,7 @@ from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.measurer import SessionWatch
-from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.search_algorithms import mlr_search
 from pytest_nfvperf.model.measure.bounds import SearchedGoal
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 
