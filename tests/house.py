@@ -125,7 +125,7 @@ def figures() -> list[Figure]:
         Figure("lines of product Python", sum(lengths.values()), MOST_LINES),
         Figure("files of product Python", len(lengths), MOST_FILES),
         Figure("folders of them", len({path.parent for path in product_files()}), MOST_FOLDERS),
-        Figure("names that users may import", len(public_names()), 145),
+        Figure("names that users may import", len(public_names()), 150),
         Figure("names of public classes with two meanings", len(shared), 0, shared),
         Figure("files above 700 lines", len(large), 0, large),
         Figure("functions above 60 lines", len(functions), 0, functions),
