@@ -31,7 +31,7 @@ def test_soak(phy2phy, soak, sla):
 def test_held(most, phy2phy, search, sla):
     sla.check(search.concurrent(phy2phy, WEB, most=most, rate=10_000))
 
-def test_few_ports(phy2phy, search, sla):
+def test_too_few_ports(phy2phy, search, sla):
     sla.check(search.concurrent(phy2phy, WEB, most=100_000))
 
 def test_frames(phy2phy, search, sla):
@@ -75,7 +75,7 @@ def test_lines_and_failures_are_about_connections(ran, pytester):
             "mine/test_soak *10.0 s at 50.0 kconn/s: 0 lost of 500,000*",
             "mine/test_held*20000* open at once ≥ 20,000 connections *INCONCLUSIVE*",
             "mine/test_held*60000* open at once 50,000 connections *FAIL*",
-            "mine/test_few_ports*USAGE*",
+            "mine/test_too_few_ports*USAGE*",
             "    search.concurrent(): most=100,000 connections need as many * write clients=2",
             "mine/test_frames*USAGE*",
             "    search.ndr_pdr() counts frames: of a conversation measure search.connection_rate()",

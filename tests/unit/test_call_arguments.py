@@ -155,6 +155,16 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         parts.meter,
         {"bridge": "br0", "in_ports": "p0", "kbps": 1, "pktps": None, "burst": 1, "more": (), "number": 1, "match": ""},
     ),
+    "snat": (parts.snat, {"addresses": "198.51.100.1", "ports": 5000}),
+    "dnat": (parts.dnat, {"addresses": "198.51.100.1", "ports": (1, 2)}),
+    "connections": (parts.connections, {"bridge": "br0", "client": "p0", "server": "p1", "zone": 1, "nat": None}),
+    "load_balancer": (
+        parts.load_balancer,
+        {
+            **{"bridge": "br0", "client": "p0", "server": "p1", "backends": 4, "port": None, "by": "group"},
+            **{"zone": 1, "source": None},
+        },
+    ),
     "policer": (parts.policer, {"port": "p0", "kbps": 1, "burst": None}),
     "egress_policer": (parts.egress_policer, {"port": "p0", "cir": 1, "cbs": 1}),
     "trtcm": (parts.trtcm, {"port": "p0", "committed": (1, 1), "excess": (1, 1), "queues": None}),

@@ -27,7 +27,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.session.comparison import _with_larger_frames
+from pytest_nfvperf.session.comparison import _at_overload
 
 CEILING = 9e6
 WINDOWS = 20
@@ -204,7 +204,7 @@ def test_no_subject_is_read_before_all_are_slower_than_the_generator() -> None:
     assert [outcome.label["frame_size"] for outcome in outcomes] == ["256", "256"]
 
 
-def test_a_comparison_whose_readings_the_generator_limits_begins_anew_with_larger_frames() -> None:
+def test_a_comparison_whose_readings_the_generator_limits_begins_anew_at_overload() -> None:
     bench = OneBench(lambda _: 4e6)
     figure = Sized(bench, shows_late=True)
     subjects = [Subject(name, bridge_chain(1)) for name in ("slow", "fast")]
@@ -220,7 +220,7 @@ def test_flows_that_are_new_in_each_trial_are_new_on_each_side_of_a_comparison()
     def forget(live: LiveTopology) -> None: ...
 
     figure = ForwardingRate(Traffic(), PROFILES["quick"], lambda *_: Limits(CEILING, None), before=forget)
-    grown = cast("ForwardingRate", _with_larger_frames(figure))
+    grown = cast("ForwardingRate", _at_overload(figure))
     assert (grown.before, grown.larger) == (forget, LARGER)
 
 

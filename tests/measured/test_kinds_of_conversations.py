@@ -98,5 +98,5 @@ def test_as_many_are_open_at_once_as_are_opened(rig: tuple[Rig, int]) -> None:
     found = ConcurrentSearch(live, KINDS["tcp"], 5_000, 10_000, 0.5 if drop_every else 0.0, 0.3)
     found.run()
     assert found.passed is not None, [each.text() for each in found.trials]
-    assert 0 < found.passed.opened <= 10_000
+    assert 0 < found.passed.opened <= 20_000  # a repeat has as many more as the generator left out
     assert (found.passed.completed < found.passed.opened) == (drop_every > 0)
