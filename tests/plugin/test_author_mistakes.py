@@ -157,8 +157,8 @@ CALLS = {
         "phy2phy, search",
         "search.ndr(phy2phy, Traffic())",
         (
-            "Search has no 'ndr', did you mean 'ndr_pdr'? It has back_to_back, ceiling_fps, concurrent, connection_rate, "
-            "labels, limits, loss_at, loss_curve, loss_of, "
+            "Search has no 'ndr', did you mean 'ndr_pdr'? It has back_to_back, ceiling_fps, concurrent, "
+            "connection_rate, labels, limits, loss_at, loss_curve, loss_of, "
             "ndr_pdr, profile, throughput"
         ),
     ),

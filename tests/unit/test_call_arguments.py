@@ -161,8 +161,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_balancer": (
         parts.load_balancer,
         {
-            **{"bridge": "br0", "client": "p0", "server": "p1", "backends": 4, "port": None, "by": "group"},
-            **{"zone": 1, "source": None},
+            "bridge": "br0",
+            "client": "p0",
+            "server": "p1",
+            "backends": 4,
+            "port": None,
+            "by": "group",
+            "zone": 1,
+            "source": None,
         },
     ),
     "policer": (parts.policer, {"port": "p0", "kbps": 1, "burst": None}),
