@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 import pytest
 
@@ -12,6 +13,13 @@ from tests.house import PACKAGE, Figure, figures, trees
 @pytest.mark.parametrize("figure", figures(), ids=lambda figure: figure.what)
 def test_the_house_stays_small(figure: Figure):
     assert figure.value <= figure.limit, "\n".join((str(figure), *figure.names))
+
+
+@pytest.mark.parametrize("folder", ["suites", "tests"])
+def test_each_file_of_tests_has_a_name_of_its_own(folder: str):
+    """Pytest imports them by name: of two in one run it refuses the second."""
+    names = Counter(path.name for path in (PACKAGE.parent / folder).rglob("test_*.py"))
+    assert [name for name, files in names.items() if files > 1] == []
 
 
 BOUNDS = {
