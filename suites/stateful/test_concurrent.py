@@ -55,7 +55,8 @@ def test_limit(limit: int, deploy: Deployer, search: Search) -> None:
         raise DutFailure(f"a zone takes {limit:,} connections, and {figure} were found to be open at once")
 
 
-@sweep("most", (100_000, 1_000_000, 4_000_000), quick={100_000})
+@pytest.mark.nfv_not_quick
+@sweep("most", (100_000, 1_000_000, 4_000_000))
 @pytest.mark.nfv(topology="tracked")
 def test_concurrent(most: int, deploy: Deployer, search: Search, sla: SlaCheck) -> None:
     """Connections open at once, up to so many, and the memory that each takes.
