@@ -163,7 +163,7 @@ def test_what_the_base_needs_is_light(installed):
     assert not base & {"vl-convert-python", "pillow", "scipy", "pandas", "ruptures", "opentelemetry-sdk"}
     files = [packages / file for name in base for file in there[name].files or ()]
     weight = sum(file.lstat().st_blocks for file in files if file.exists()) * 512 / 2**20
-    assert 100 < weight <= 160, f"the base's packages are {weight:.0f} MiB"
+    assert 100 < weight <= 161, f"the base's packages are {weight:.0f} MiB"
 
 
 @THOROUGH
