@@ -65,7 +65,7 @@ def test_a_second_zone_is_slower_and_the_same_is_not(project: pytest.Pytester) -
     needs_a_verdict(result.ret, result.stdout.str())
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*zones one: * kconn/s, same: * %, two: *FAIL*", " same *conn/s*", " two *conn/s* FAIL"]
+        ["*zones one: * kconn/s, same: * %, two: *FAIL*", "* same *conn/s*", "*  two *conn/s* FAIL"]
     )
     result.stdout.no_fnmatch_line(" same * FAIL")
 
