@@ -21,12 +21,12 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "events", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 81_341, 321, 39
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 81_334, 321, 39
 MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 780, 419, 11, 1113, 353
 MOST_OPTIONS, MOST_METRICS = 25, 100
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
-MOST_C_LINES, MOST_C_FILES = 10_022, 51
+MOST_C_LINES, MOST_C_FILES = 10_020, 51
 
 
 @dataclass(frozen=True)

@@ -98,9 +98,7 @@ static void follow(struct stream *stream, uint64_t number, uint64_t due, uint64_
 		stream->failed_before++;
 		return;
 	}
-	answer = queue_next(stream, number);
-	if (unlikely(answer == NULL))
-		return;
+	answer = queue_next(stream, number); /* there is room: see answers_follow() */
 	if (late > stream->longest_lateness)
 		stream->longest_lateness = late;
 	answer->scheduled = (uint32_t)(due >> shift);

@@ -6,7 +6,6 @@ Commands of ovs-dpctl(8) in OVS 2.15 to 4.0. Since 3.3 OVSDB has limits of zones
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -14,7 +13,8 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, RefusedError, Row
 from pytest_nfvperf.adapters.ovs.private_ovs import RunningOvs
-from pytest_nfvperf.model.errors import DeadlineError, UnavailableError, run_all
+from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.model.errors import UnavailableError, run_all
 from pytest_nfvperf.model.topology.topology import Topology
 
 COUNTER = "connections"
@@ -24,8 +24,7 @@ _MOST_COUNTED = 100_000
 """Of a zone without a limit OVS counts by reading every connection of the datapath, 0.3 us each (3.1.0). A flush takes
 0.4 us each."""
 
-_FLUSH_DEADLINE_S, _FLUSH_POLL_S = 60.0, 0.01
-_DEADLINE_S = 10.0
+_FLUSH_DEADLINE_S, _DEADLINE_S = 60.0, 10.0
 _TOTAL = re.compile(r"Total: (\d+)")
 
 
@@ -139,20 +138,14 @@ class TrackedZones:
         """Remove the zones' connections; DeadlineError if there are some afterwards."""
         if not self.zones or self._total() == 0:
             return
-        end = time.monotonic() + _FLUSH_DEADLINE_S
-        while True:
+
+        def emptied() -> bool:
             for zone in self.zones:
                 self._flush(zone)
-            left = {zone: number for zone, number in self.counts().items() if number}
-            if not left:
-                return
-            if time.monotonic() > end:
-                said = ", ".join(f"{number:,} in zone {zone}" for zone, number in left.items())
-                raise DeadlineError(
-                    f"waited {_FLUSH_DEADLINE_S:g} s for zones without connections; last seen: {said}: somebody opens "
-                    "more meanwhile"
-                )
-            time.sleep(_FLUSH_POLL_S)
+            return not any(self.counts().values())
+
+        awaited, seen = "zones without connections", lambda: f"{self.counts()} by zone: somebody opens more meanwhile"
+        wait_until(emptied, awaited, _FLUSH_DEADLINE_S, last_seen=seen)
 
     def _flush(self, zone: int) -> None:
         try:
