@@ -174,12 +174,16 @@ import sys
 from pathlib import Path
 
 name, lines = sys.argv[3], sys.stdin.read().splitlines()
-Path(sys.argv[4].removeprefix("unix:")).with_name("calls").open("a").write(f"{name} {sys.argv[5:]} {lines}\\n")
+calls = Path(sys.argv[4].removeprefix("unix:")).with_name("calls")
+first = not calls.exists()
+calls.open("a").write(f"{name} {sys.argv[5:]} {lines}\\n")
 for number, line in enumerate([*lines, *sys.argv[5:]], 1):
     if "wrong" in line:
         sys.exit(f"ovs-ofctl: -:{number}: unknown keyword wrong")
     if "reset" in line:
         sys.exit("ovs-ofctl: unix:br0.mgmt: failed to connect to socket (Connection refused)")
+    if "closed" in line and (first or "always" in line):
+        sys.exit("ovs-ofctl: connecting to unix:br0.mgmt (Broken pipe)")
     if "group:9" in line:
         sys.exit("Error OFPBAC_BAD_OUT_GROUP for: OFPT_FLOW_MOD")
 """
@@ -223,6 +227,14 @@ def test_what_ovs_refuses_is_the_authors_mistake(tmp_path, flows, message):
 def test_an_ovs_that_does_not_answer_is_not(tmp_path):
     with pytest.raises(TestbedError, match="exited with status 1"):
         openflow(tmp_path).add_own(rules("br0", flows="reset,actions=drop"), {})
+
+
+def test_a_bridge_that_closes_its_connections_is_asked_again(tmp_path):
+    """OVS does it when a new port's MAC address makes another datapath ID."""
+    openflow(tmp_path).command("add-flows", "br0", "-", lines=["closed"])
+    assert (tmp_path / "calls").read_text() == "add-flows ['-'] ['closed']\n" * 2
+    with pytest.raises(TestbedError, match="exited with status 1"):
+        openflow(tmp_path).command("add-flows", "br0", "-", lines=["closed always"])
 
 
 def test_a_linux_bridge_has_no_openflow_rules():

@@ -39,6 +39,7 @@ _FLOW_MOD_HEAD = struct.Struct("!QQBBHHHIIIHH")
 
 _APPLY = struct.Struct("!HH4x")  # instruction "apply actions", its length
 _OUTPUT = struct.Struct("!HHIH6x")  # action "output", its length, port, bytes to the controller
+_CLOSED = re.compile(r"connecting to .*\((Broken pipe|Connection reset by peer)\)")
 _STATISTICS_DEADLINE_S = 2.0
 _DEADLINE_S = 10.0
 
@@ -212,12 +213,7 @@ class OpenFlow:
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Replace the bridge's flows, all at once (an OpenFlow 1.4 bundle); TestbedError with ovs-ofctl's message."""
-        target = f"unix:{self.socket(bridge)}"
-        run(
-            [*self._ofctl, "-O", "OpenFlow14", "--bundle", "replace-flows", target, "-"],
-            stdin="\n".join(flows) + "\n",
-            deadline_s=_DEADLINE_S + len(flows) * _FLOW_S,
-        )
+        self._asked(["--bundle", "replace-flows", f"unix:{self.socket(bridge)}", "-"], flows)
 
     def command(
         self, name: str, bridge: str, *arguments: str, lines: Sequence[str] = (), ports: Mapping[str, int] | None = None
@@ -226,11 +222,9 @@ class OpenFlow:
 
         ``lines``: of a file "-", with the topology's names of ports; ``ports``: their numbers.
         """
-        target = f"unix:{self.socket(bridge)}"
-        stdin = "".join(f"{with_numbers(line, ports or {})}\n" for line in lines)
-        deadline_s = _DEADLINE_S + len(lines) * _FLOW_S
+        numbered = [with_numbers(line, ports or {}) for line in lines]
         try:
-            return run([*self._ofctl, "-O", "OpenFlow14", name, target, *arguments], stdin=stdin, deadline_s=deadline_s)
+            return self._asked([name, f"unix:{self.socket(bridge)}", *arguments], numbered)
         except TestbedError as error:
             said = error.evidence.get("stderr", "").strip()
             if not said or "onnect" in said:
@@ -238,6 +232,22 @@ class OpenFlow:
             number = re.search(r"-:(\d+): ", said)
             line = lines[int(number[1]) - 1] if number and lines else shorten("; ".join(lines or arguments), _SHOWN)
             raise ArgumentError(f"ovs-ofctl {name} {bridge} refuses {line!r}: {said}") from error
+
+    def _asked(self, arguments: Sequence[str], lines: Sequence[str]) -> str:
+        """Run ovs-ofctl, and again where OVS closed its connection before anything was asked.
+
+        OVS closes all connections to a bridge that takes another MAC address, as that of a port just added: its
+        datapath ID is another one then (ofproto_set_datapath_id).
+        """
+        command = [*self._ofctl, "-O", "OpenFlow14", *arguments]
+        stdin = "".join(f"{line}\n" for line in lines)
+        deadline_s = _DEADLINE_S + len(lines) * _FLOW_S
+        try:
+            return run(command, stdin=stdin, deadline_s=deadline_s)
+        except TestbedError as error:
+            if not _CLOSED.search(error.evidence.get("stderr", "")):
+                raise
+        return run(command, stdin=stdin, deadline_s=deadline_s)
 
     def add_own(self, rules: BridgeRules, ofports: Mapping[str, int]) -> None:
         """Add the author's meters, groups and flows, in this order; errors as of ``command``."""
