@@ -102,7 +102,7 @@ def connected(
 @pytest.mark.parametrize("linux_serves", [True, False], ids=["engine's client", "engine's server"])
 @pytest.mark.parametrize("version", [4, 6], ids=["ipv4", "ipv6"])
 @pytest.mark.parametrize(
-    "connections", [300, pytest.param(10_000, marks=pytest.mark.thorough("the same with 10,000 connections"))]
+    "connections", [300, pytest.param(10_000, marks=pytest.mark.daily("the same with 10,000 connections"))]
 )
 def test_linux_accepts_every_connection(
     wired: tuple[Generator, str], journal: Journal, version: int, linux_serves: bool, connections: int

@@ -103,7 +103,7 @@ def test_a_noisy_host_makes_no_victim_suffer(bench: Soaking, times: int) -> None
                 assert judgement(outcome, metric, limit) is not Judgement.FAIL, (metric, outcome.figures)
 
 
-@pytest.mark.thorough("another plant")
+@pytest.mark.daily("another plant, for whose figures a busy machine needs five minutes")
 def test_a_victim_that_loses_frames_after_the_flood_has_not_recovered(
     bench: Soaking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
