@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyroute2 import IPRoute
@@ -25,6 +26,7 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal, ProcessId, processes_of_run
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.measure.rig import Deployment, LiveTopology
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
 from pytest_nfvperf.model.topology.ports import NicKind, Port, PortRole, Vlan
@@ -110,6 +112,13 @@ def started_on(bed: Testbed, journal: Journal, name: str) -> Iterator[OvsDatapat
         yield running
     finally:
         running.close()
+
+
+def live_on(datapath: Any, built: Any) -> Any:
+    nothing: Any = None
+    return LiveTopology(
+        built.topology, 1, current=Deployment(built, datapath.info(), None, None, datapath.restart, nothing)
+    )
 
 
 def processes_tagged(tag: str) -> list[ProcessId]:

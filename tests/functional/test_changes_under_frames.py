@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,11 +14,10 @@ from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.measure.rig import Deployment, LiveTopology
 from pytest_nfvperf.model.errors import ArgumentError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.bridges import rules
-from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
+from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.parts import bond, endpoint, namespace, path, tunnel, underlay
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.ovs_support import (
@@ -27,10 +25,9 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
-    needs_hugepages,
+    live_on,
     needs_root,
     send_tcp,
-    started_on,
     testbed,
     until,
 )
@@ -44,13 +41,6 @@ OWN = """
 """
 ENDS = [endpoint(name, "br0", mac=mac) for name, mac in zip(("p0", "p1"), MACS, strict=True)]
 EDGE = compose("edge", *ENDS, path("p0", "p1"), Direction("p0", "p1"), rules("br0", flows=OWN))
-
-
-def live_on(datapath: Any, built: Any) -> Any:
-    nothing: Any = None
-    return LiveTopology(
-        built.topology, 1, current=Deployment(built, datapath.info(), None, None, datapath.restart, nothing)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -182,53 +172,6 @@ def test_a_datapath_without_polling_threads(ovs: OvsDatapath, built: BuiltOvsTop
     for make in (events.change_pmd_cpus, events.rebalance_rxqs):
         with pytest.raises(UnavailableError, match="no polling threads"):
             make(live_on(ovs, built))
-
-
-def settings(built: BuiltOvsTopology) -> list[str]:
-    """Of OVS and its ports."""
-    return [line for line in built.configuration().splitlines() if re.match(r"(?!duration)[a-z-]+=|port ", line)]
-
-
-@needs_hugepages
-def test_polling_threads_of_two_cpus(journal: Journal) -> None:
-    bed = testbed("dpdk")
-    two = dataclasses.replace(bed, cpus=dataclasses.replace(bed.cpus, pmd=(0, 1)))
-    with started_on(two, journal, "pmds") as ovs:
-        built = ovs.build(phy2phy())
-        live = live_on(ovs, built)
-        shown = partial(built.ovs, "appctl", "dpif-netdev/pmd-rxq-show")
-
-        def cores() -> dict[str, str]:
-            """The CPU of each port."""
-            return {
-                port: thread.split()[3].rstrip(":")
-                for thread in shown().split("pmd thread ")[1:]
-                for port in re.findall(r"port: *(\S+)", thread)
-            }
-
-        earlier = settings(built)
-        assert set(re.findall(r"core_id (\d+)", shown())) == {"0", "1"}
-        fewer = events.change_pmd_cpus(live)
-        fewer.act()
-        assert until(lambda: set(re.findall(r"core_id (\d+)", shown())) == {"0"}, 5)
-        assert fewer.undo is not None
-        fewer.undo()
-        assert until(lambda: set(re.findall(r"core_id (\d+)", shown())) == {"0", "1"}, 5)
-        at = cores()
-        moved = events.move_rxqs(live, "p0")
-        moved.act()
-        assert until(lambda: cores()["p0"] != at["p0"], 5)
-        assert moved.undo is not None
-        moved.undo()
-        balanced = events.rebalance_rxqs(live, auto=True)
-        balanced.act()
-        assert "pmd-auto-lb=true" in built.configuration()
-        assert balanced.undo is not None
-        balanced.undo()
-        events.rebalance_rxqs(live).act()
-        assert events.add_port(live).undo is not None  # OVS makes a port whose VM is not there
-        assert settings(built) == earlier
-        built.close()
 
 
 def tunnelled() -> Any:
