@@ -367,11 +367,11 @@ def format_count(count: float | None, unit: str = "frames", digits: int = _DIGIT
 
 
 def _format_bytes(size: float, digits: int) -> str:
-    """``4.00 MiB``, ``12.0 KiB``, ``352 bytes``; negative if something shrank."""
+    """``4.00 MiB``, ``12.0 KiB``, ``352.5 bytes``; negative if something shrank."""
     if abs(size) >= 1 << 20:
         return f"{size / (1 << 20):.{digits - 1}f} MiB"
     if abs(size) < 1 << 10:
-        return f"{size:.0f} bytes"
+        return format_count(size, "bytes", digits)
     return f"{size / 1024:.{digits - 2}f} KiB"
 
 
