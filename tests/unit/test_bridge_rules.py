@@ -229,8 +229,7 @@ def test_an_ovs_that_does_not_answer_is_not(tmp_path):
         openflow(tmp_path).add_own(rules("br0", flows="reset,actions=drop"), {})
 
 
-def test_a_bridge_that_closes_its_connections_is_asked_again(tmp_path):
-    """OVS does it when a new port's MAC address makes another datapath ID."""
+def test_ovs_ofctl_is_run_once_more_when_ovs_closes_its_connection(tmp_path):
     openflow(tmp_path).command("add-flows", "br0", "-", lines=["closed"])
     assert (tmp_path / "calls").read_text() == "add-flows ['-'] ['closed']\n" * 2
     with pytest.raises(TestbedError, match="exited with status 1"):
