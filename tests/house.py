@@ -21,7 +21,7 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "events", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 81_346, 321, 39
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 81_348, 321, 39
 MOST_CLASSES, MOST_DATA_CLASSES, MOST_PROTOCOLS, MOST_RAISES, MOST_QUESTIONS = 780, 419, 11, 1113, 353
 MOST_OPTIONS, MOST_METRICS = 25, 100
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""

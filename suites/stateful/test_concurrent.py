@@ -21,6 +21,8 @@ from pytest_nfvperf import (
 )
 from pytest_nfvperf.parts import connections, endpoint, path
 
+pytestmark = pytest.mark.nfv_not_quick
+
 BETWEEN: Any = {"client": "p0", "server": "p1"}
 PORTS = 64_512
 BYTES_EACH = 1000
@@ -41,7 +43,6 @@ def tracked(**settings: Any) -> Topology:
     return compose("tracked", endpoint("p0", "br0"), endpoint("p1", "br0"), path("p0", "p1"), part)
 
 
-@pytest.mark.nfv_not_quick
 @sweep("limit", (1000,))
 def test_limit(limit: int, deploy: Deployer, search: Search) -> None:
     """Of a zone with a limit as many are found to be open at once as it takes.
@@ -55,7 +56,6 @@ def test_limit(limit: int, deploy: Deployer, search: Search) -> None:
         raise DutFailure(f"a zone takes {limit:,} connections, and {figure} were found to be open at once")
 
 
-@pytest.mark.nfv_not_quick
 @sweep("most", (100_000, 1_000_000, 4_000_000))
 @pytest.mark.nfv(topology="tracked")
 def test_concurrent(most: int, deploy: Deployer, search: Search, sla: SlaCheck) -> None:

@@ -115,6 +115,7 @@ def started_on(bed: Testbed, journal: Journal, name: str) -> Iterator[OvsDatapat
 
 
 def live_on(datapath: Any, built: Any) -> Any:
+    """The live topology that an event gets, of one that was built by hand."""
     nothing: Any = None
     return LiveTopology(
         built.topology, 1, current=Deployment(built, datapath.info(), None, None, datapath.restart, nothing)

@@ -46,7 +46,7 @@ rules:
   - where: {suite: mirror, test: test_offloaded_between_ports, case: port, load: "10 %"}
     require: {mirror_completeness: [">= 100 %", "<= 100 %"], mirror_unexplained: "<= 0.1 %"}
 """
-"""What a double of a NIC forwards, in software, says nothing, and a busy machine leaves only bounds of it."""
+"""The SLA of the suite without its forwarding rate. The double forwards in software, so its rate is no NIC's."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def test_a_vlan_between_nodes_is_in_hardware_and_tunnels_fail_with_the_reason(
         (*_, why) = flows["left"]["reasons"]
         assert why.startswith("left: rte_flow creation failed: 16 (action not supported). Failed flow: ")
         assert wanted in why
-    # As in WITHOUT_RATES, rates are not asked for here.
+    # No rate is judged here: the double forwards in software.
     verdicts = [record["data"] for record in records(done.folder, "verdict")]
     flows_judged = [verdict["judgement"] for verdict in verdicts if verdict["metric"] == "offloaded_flows"]
     assert sorted(flows_judged) == ["FAIL"] * len(WANTED) + ["PASS"] * (len(flows_judged) - len(WANTED))

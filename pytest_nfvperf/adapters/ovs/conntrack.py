@@ -144,8 +144,10 @@ class TrackedZones:
                 self._flush(zone)
             return not any(self.counts().values())
 
-        awaited, seen = "zones without connections", lambda: f"{self.counts()} by zone: somebody opens more meanwhile"
-        wait_until(emptied, awaited, _FLUSH_DEADLINE_S, last_seen=seen)
+        def left() -> str:
+            return f"{self.counts()} by zone: somebody opens more meanwhile"
+
+        wait_until(emptied, "zones without connections", _FLUSH_DEADLINE_S, last_seen=left)
 
     def _flush(self, zone: int) -> None:
         try:
